@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "auto_shape.h"
 
-#include "does_not_fit.h"
 #include "host.h"
 #include "job_platform.h"
 #include "measured_links.h"
@@ -19,7 +18,8 @@
 #include <functional>
 #include <optional>
 #include <set>
-#include <sstream>
+#include <string>
+#include <utility>
 
 namespace trireme::app {
 namespace {
@@ -27,10 +27,13 @@ namespace {
 /// Share of the host's memory for ranks without a budget; the rest is for everything but tensors.
 constexpr double kShareOfHost = 0.8;
 
-/// A shape as it is sent to the other ranks, and why it does not fit, if so.
+/// A shape, the tapes with which it was chosen, and why none fits, if so; on rank 0 also its plan,
+/// where it was planned thoroughly.
 struct Choice {
   partition::Shape shape;
-  std::optional<plan::Infeasible> infeasible;
+  bool lean_tapes = false;
+  std::optional<plan::Infeasible> infeasible = {};
+  std::optional<plan::Plan> plan = {};
 };
 
 /// The question as the job poses it.
@@ -41,14 +44,12 @@ partition::ShapeQuestion question_of(const config::JobSpec& job, const RankConte
 void add_figures(const config::JobSpec& job, const model::ChainModel& model,
                  const RankContext& context, partition::ShapeQuestion& question);
 /// Chooses a shape and measures its micro-batch size, until the chosen one was measured before.
-partition::Shape fastest(partition::ShapeQuestion& question, const std::vector<int>& sizes,
-                         SizedChains& chains, const config::JobSpec& job,
-                         const RankContext& context, std::ostream& out);
-/// The result of `fastest` for these tapes, full or lean; for auto, with lean ones where full ones
-/// do not fit. If neither fit, throws the DoesNotFit that lacks less.
-partition::Shape with_tapes_that_fit(
-    const std::string& tapes,
-    const std::function<partition::Shape(const std::string& tapes)>& fastest);
+Choice fastest(partition::ShapeQuestion& question, const std::vector<int>& sizes,
+               SizedChains& chains, const RankContext& context, std::ostream& out);
+/// The choice with these tapes, full or lean; for auto, with lean ones where full ones do not fit.
+/// If neither fit, the one that lacks less.
+Choice with_tapes_that_fit(const std::string& tapes,
+                           const std::function<Choice(bool lean_tapes)>& fastest);
 /// Rank 0's share of its host, or what tensors can have of its GPU; the same on every rank.
 Bytes room_of_a_rank(const RankContext& context);
 Choice chosen_of(const partition::ShapeAnswer& answer);
@@ -59,8 +60,10 @@ std::string words_for(const partition::Shape& shape);
 
 }  // namespace
 
-SettledJob with_shape(const config::JobSpec& job, const model::ChainModel& model,
-                      const RankContext& context, int ranks, std::ostream& out) {
+std::variant<SettledJob, Misfit> with_shape(const config::JobSpec& job,
+                                            const model::ChainModel& model,
+                                            const RankContext& context, int ranks,
+                                            std::ostream& out) {
   SettledJob settled{.job = job};
   if (model.has_batch_norm) config::require_micro_batch(job);
   if (!config::has_open_shape(job)) return settled;
@@ -70,15 +73,19 @@ SettledJob with_shape(const config::JobSpec& job, const model::ChainModel& model
   partition::Shape shape = shapes.front();
   if (shapes.size() > 1) {
     add_figures(job, model, context, question);
-    const auto fastest_with = [&](const std::string& tapes) {
-      settled.job.memory.tapes = tapes;
-      SizedChains chains(settled.job, model, context, out);
-      return fastest(question, sizes_of(shapes), chains, job, context, out);
+    const auto fastest_with = [&](bool lean_tapes) {
+      SizedChains chains(job, model, lean_tapes, context, out);
+      Choice choice = fastest(question, sizes_of(shapes), chains, context, out);
+      choice.lean_tapes = lean_tapes;
+      return choice;
     };
-    shape = with_tapes_that_fit(job.memory.tapes, fastest_with);
+    Choice choice = with_tapes_that_fit(job.memory.tapes, fastest_with);
+    if (choice.infeasible) return Misfit{*std::move(choice.infeasible)};
+    shape = choice.shape;
+    settled.known.costs = Preparation::Costs::kAlways;
+    settled.known.plan = std::move(choice.plan);
     // Which tapes are faster at that shape is decided when it is planned.
-    if (settled.job.memory.tapes == "full") settled.job.memory.tapes = job.memory.tapes;
-    settled.costs = Costs::kAlways;
+    if (choice.lean_tapes) settled.known.lean_tapes = true;
   }
   if (context.channel.rank() == 0)
     out << "shape: " << words_for(shape)
@@ -126,9 +133,8 @@ void add_figures(const config::JobSpec& job, const model::ChainModel& model,
   }
 }
 
-partition::Shape fastest(partition::ShapeQuestion& question, const std::vector<int>& sizes,
-                         SizedChains& chains, const config::JobSpec& job,
-                         const RankContext& context, std::ostream& out) {
+Choice fastest(partition::ShapeQuestion& question, const std::vector<int>& sizes,
+               SizedChains& chains, const RankContext& context, std::ostream& out) {
   const bool speaks = context.channel.rank() == 0;
   Bytes most;
   for (const chain::RankSpec& rank : question.common.platform.ranks)
@@ -145,7 +151,7 @@ partition::Shape fastest(partition::ShapeQuestion& question, const std::vector<i
       answer = partition::choose_shape(question);
     };
     comm::run_with_heartbeat(context.channel, choose, "choice of stages and replicas");
-    const Choice choice = agreed(context.channel, speaks ? chosen_of(answer) : Choice{});
+    Choice choice = agreed(context.channel, speaks ? chosen_of(answer) : Choice{});
     if (!chains.is_measured(choice.shape.micro_batch)) {
       chains.measure(choice.shape.micro_batch);
       continue;
@@ -153,25 +159,19 @@ partition::Shape fastest(partition::ShapeQuestion& question, const std::vector<i
     if (speaks)
       out << partition::to_text(answer) << "measured with micro-batches of " << chains.sizes_text()
           << ", others estimated\n";
-    if (choice.infeasible) throw DoesNotFit::on_device(job, *choice.infeasible, context.device);
-    return choice.shape;
+    return choice;
   }
 }
 
-partition::Shape with_tapes_that_fit(
-    const std::string& tapes,
-    const std::function<partition::Shape(const std::string& tapes)>& fastest) {
-  if (tapes != "auto") return fastest(tapes);
-  try {
-    return fastest("full");
-  } catch (const DoesNotFit& full) {
-    try {
-      return fastest("lean");
-    } catch (const DoesNotFit& lean) {
-      if (lean.infeasible().least_budget < full.infeasible().least_budget) throw;
-    }
-    throw;
-  }
+Choice with_tapes_that_fit(const std::string& tapes,
+                           const std::function<Choice(bool lean_tapes)>& fastest) {
+  if (tapes != "auto") return fastest(tapes == "lean");
+  Choice full = fastest(false);
+  if (!full.infeasible) return full;
+  Choice lean = fastest(true);
+  const bool lacks_less =
+      !lean.infeasible || lean.infeasible->least_budget < full.infeasible->least_budget;
+  return lacks_less ? lean : full;
 }
 
 Bytes room_of_a_rank(const RankContext& context) {
@@ -180,29 +180,27 @@ Bytes room_of_a_rank(const RankContext& context) {
       kShareOfHost * static_cast<double>(machine_memory().count()) / context.ranks_on_host);
   const Bytes room =
       device.place().device().is_cpu() ? Bytes(of_host) : device.plannable(device.total_memory());
-  return Bytes(
-      std::stoll(comm::broadcast(context.channel, comm::everyone(context.channel),
-                                 std::to_string(room.count()), "memory of rank 0's device")));
+  return comm::broadcast(context.channel, comm::everyone(context.channel), room,
+                         "memory of rank 0's device");
 }
 
 Choice chosen_of(const partition::ShapeAnswer& answer) {
   const partition::TriedShape& tried =
       answer.tried[answer.chosen ? *answer.chosen : partition::leanest(answer)];
-  if (answer.chosen) return {.shape = tried.shape, .infeasible = {}};
-  return {.shape = tried.shape, .infeasible = std::get<plan::Infeasible>(*tried.answer)};
+  Choice choice{.shape = tried.shape};
+  if (!answer.chosen)
+    choice.infeasible = std::get<plan::Infeasible>(*tried.answer);
+  else if (!tried.is_quick)
+    choice.plan = *tried.plan();
+  return choice;
 }
 
 Choice agreed(comm::Channel& channel, const Choice& mine) {
-  const partition::Shape& shape = mine.shape;
-  const std::string text = comm::broadcast(
-      channel, comm::everyone(channel),
-      concat(shape.stages, ' ', shape.replicas, ' ', shape.micro_batch, ' ', shape.micro_batches,
-             '\n', mine.infeasible ? plan::to_json(*mine.infeasible) : ""),
-      "shape chosen by rank 0");
-  Choice choice;
-  std::istringstream(text) >> choice.shape.stages >> choice.shape.replicas >>
-      choice.shape.micro_batch >> choice.shape.micro_batches;
-  const std::string reason = text.substr(text.find('\n') + 1);
+  const std::vector<int> all = comm::everyone(channel);
+  Choice choice = mine;
+  choice.shape = comm::broadcast(channel, all, mine.shape, "shape chosen by rank 0");
+  const std::string reason = comm::broadcast(
+      channel, all, mine.infeasible ? plan::to_json(*mine.infeasible) : "", "why no shape fits");
   if (!reason.empty())
     choice.infeasible =
         plan::read_infeasible(io::parse(reason, "shape").find("infeasible").value());

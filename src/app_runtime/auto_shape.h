@@ -3,20 +3,21 @@
 #pragma once
 
 #include "launch.h"
-#include "train_plan.h"
+#include "prepared.h"
 
 #include "trireme/config/job.h"
 #include "trireme/model/chain.h"
 
 #include <ostream>
+#include <variant>
 
 namespace trireme::app {
 
-/// A job whose shape is settled, and whether its plan must be made from costs because the shape was
-/// chosen by them.
+/// A job with numbers for stages, replicas and micro-batch size, and what the choice of these has
+/// shown of its plan.
 struct SettledJob {
   config::JobSpec job;
-  Costs costs = Costs::kWhereNeeded;
+  Preparation known = {};
 };
 
 /// Collective: the job with numbers for stages, replicas and the micro-batch size where these are
@@ -30,8 +31,10 @@ struct SettledJob {
 /// budget count with what their host or GPU has, and keep all activations. What was tried and
 /// chosen is printed to `out`.
 ///
-/// Throws DoesNotFit when no shape keeps the budgets, InputError when the fixed values allow none.
-SettledJob with_shape(const config::JobSpec& job, const model::ChainModel& model,
-                      const RankContext& context, int ranks, std::ostream& out);
+/// A Misfit where no shape keeps the budgets. Throws InputError when the fixed values allow none.
+std::variant<SettledJob, Misfit> with_shape(const config::JobSpec& job,
+                                            const model::ChainModel& model,
+                                            const RankContext& context, int ranks,
+                                            std::ostream& out);
 
 }  // namespace trireme::app

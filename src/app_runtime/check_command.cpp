@@ -5,9 +5,9 @@
 #include "does_not_fit.h"
 #include "job_data.h"
 #include "launch.h"
+#include "prepared.h"
 #include "signals.h"
 #include "train_command.h"
-#include "train_plan.h"
 
 #include "trireme/comm/local.h"
 #include "trireme/config/job.h"
@@ -21,6 +21,8 @@
 #include "trireme/runtime/weights.h"
 
 #include <iostream>
+#include <tuple>
+#include <utility>
 
 namespace trireme::app {
 namespace {
@@ -69,14 +71,19 @@ void plan_for(int ranks, const config::JobSpec& job, const model::ChainModel& mo
                       .stages = stages_for(job, ranks),
                       .threads = threads_per_rank(job, ranks).count,
                       .ranks_on_host = ranks};
-  const SettledJob settled = with_shape(job, model, context, ranks, std::cerr);
+  const SettledJob settled =
+      fitting(with_shape(job, model, context, ranks, std::cerr), job, *device);
   context.stages = stages_for(settled.job, ranks);
-  const TrainPlan plan = make_train_plan(settled.job, model, context, Costs::kAlways, std::cerr);
-  if (!arguments.output.empty()) io::write_file(arguments.output, plan::to_json(plan.plan));
+  Preparation known = settled.known;
+  known.costs = Preparation::Costs::kAlways;
+  const Prepared prepared = fitting(
+      prepare(settled.job, model, context, std::move(known), std::cerr), settled.job, *device);
+  const auto& [plan, chain, simulation] =
+      std::tie(prepared.plan, prepared.forecast->chain, prepared.forecast->simulation);
+  if (!arguments.output.empty()) io::write_file(arguments.output, plan::to_json(plan));
   if (!arguments.report.empty())
-    io::write_file(arguments.report, report::plan_page(plan.plan, plan.chain, plan.forecast));
-  std::cout << (arguments.json ? plan::to_json(plan.plan)
-                               : report::plan_text(plan.plan, plan.chain, plan.forecast));
+    io::write_file(arguments.report, report::plan_page(plan, chain, simulation));
+  std::cout << (arguments.json ? plan::to_json(plan) : report::plan_text(plan, chain, simulation));
   device->close();
 }
 

@@ -18,6 +18,11 @@
 namespace trireme::app {
 namespace {
 
+/// What to say where a rank's device is too small.
+std::string device_text(const config::JobSpec& job, const plan::Infeasible& why,
+                        const RankDevice& device);
+/// The same of an offload tier that is too small for a given plan.
+std::string offload_tier_text(const config::JobSpec& job, const plan::Infeasible& why);
 using Kind = plan::Advice::Kind;
 
 const std::string kBudget = "memory.device_budget", kHost = "memory.host_budget";
@@ -38,9 +43,16 @@ std::vector<std::string> other_ways(const plan::Infeasible& why);
 
 }  // namespace
 
-DoesNotFit DoesNotFit::on_device(const config::JobSpec& job, plan::Infeasible infeasible,
-                                 const RankDevice& device) {
-  const plan::Infeasible& why = infeasible;
+DoesNotFit::DoesNotFit(const config::JobSpec& job, Misfit misfit, const RankDevice& device)
+    : EndingError(comm::Ending::kDoesNotFit, misfit.tier == Misfit::Tier::kDevice
+                                                 ? device_text(job, misfit.infeasible, device)
+                                                 : offload_tier_text(job, misfit.infeasible)),
+      infeasible_(std::move(misfit.infeasible)) {}
+
+namespace {
+
+std::string device_text(const config::JobSpec& job, const plan::Infeasible& why,
+                        const RankDevice& device) {
   const Bytes least = device.budget_for(why.least_budget);
   std::string text = concat(budget_text(job, why, device), ", in which ", asker(job),
                             "; the smallest budget that works is ", report::exact_text(least));
@@ -58,11 +70,10 @@ DoesNotFit DoesNotFit::on_device(const config::JobSpec& job, plan::Infeasible in
   } else {
     text += concat(". Give ", join(ways, ", or "));
   }
-  return {at_key(job, kBudget, text), std::move(infeasible)};
+  return at_key(job, kBudget, text);
 }
 
-DoesNotFit DoesNotFit::in_offload_tier(const config::JobSpec& job, plan::Infeasible infeasible) {
-  const plan::Infeasible& why = infeasible;
+std::string offload_tier_text(const config::JobSpec& job, const plan::Infeasible& why) {
   const tier::OffloadStoreOptions offload = offload_store_of(job);
   const bool has_disk_alone = offload.host == Bytes(0) && offload.disk > Bytes(0);
   const std::string key = has_disk_alone ? "memory.disk_budget" : kHost;
@@ -73,10 +84,8 @@ DoesNotFit DoesNotFit::in_offload_tier(const config::JobSpec& job, plan::Infeasi
              " in its offload tier, which has ", report::exact_text(why.available), ". Give ", key,
              ": ", io::size_of_at_least(there + why.needed - why.available),
              ", or no plan.file, for a plan that needs less");
-  return {at_key(job, key, text), std::move(infeasible)};
+  return at_key(job, key, text);
 }
-
-namespace {
 
 std::string at_key(const config::JobSpec& job, const std::string& key, const std::string& message) {
   try {

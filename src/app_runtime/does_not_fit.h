@@ -2,34 +2,39 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "prepared.h"
+
 #include "trireme/comm/cause.h"
 #include "trireme/config/job.h"
 #include "trireme/plan/plan.h"
 
 #include <string>
+#include <utility>
+#include <variant>
 
 namespace trireme::app {
-
-class RankDevice;
 
 /// Says which key is too small, by file and line or --set, the smallest value that works, and what
 /// to write instead: the planned sizes, rounded up.
 class DoesNotFit : public comm::EndingError {
  public:
-  /// For a rank's device. What plans need there is converted to a budget as the job names it.
-  static DoesNotFit on_device(const config::JobSpec& job, plan::Infeasible infeasible,
-                              const RankDevice& device);
-  /// For a rank's offload tier that is too small for a given plan.
-  static DoesNotFit in_offload_tier(const config::JobSpec& job, plan::Infeasible infeasible);
+  /// What plans need on a device is converted to a budget as the job names it.
+  DoesNotFit(const config::JobSpec& job, Misfit misfit, const RankDevice& device);
 
   const plan::Infeasible& infeasible() const { return infeasible_; }
 
  private:
-  DoesNotFit(const std::string& text, plan::Infeasible infeasible)
-      : EndingError(comm::Ending::kDoesNotFit, text), infeasible_(std::move(infeasible)) {}
-
   plan::Infeasible infeasible_;
 };
+
+/// What fits, or the error of why nothing does.
+template <class Value>
+Value fitting(std::variant<Value, Misfit> result, const config::JobSpec& job,
+              const RankDevice& device) {
+  if (auto* const misfit = std::get_if<Misfit>(&result))
+    throw DoesNotFit(job, std::move(*misfit), device);
+  return std::get<Value>(std::move(result));
+}
 
 /// Layers took more memory than when they were measured, so that a plan within the budget exceeded
 /// it: exit code 3.

@@ -78,8 +78,10 @@ profile::MeasureOptions measure_options(const RankContext& context) {
 }
 
 MeasuredChain measured_chain(const config::JobSpec& job, const model::ChainModel& model,
-                             const RankContext& context, std::ostream& out) {
-  ChainsOfKinds chains(job, context, out);
+                             bool lean_tapes, const RankContext& context, std::ostream& out) {
+  config::JobSpec measured = job;
+  measured.memory.tapes = lean_tapes ? "lean" : "full";
+  ChainsOfKinds chains(measured, context, out);
   const bool is_earlier = chains.find_stored(model);
   if (!is_earlier) chains.measure(model);
   MeasuredChain result = chains.result();

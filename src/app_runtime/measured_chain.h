@@ -27,10 +27,11 @@ struct MeasuredChain {
   bool is_earlier = false;     ///< measured by an earlier run, or by `trireme profile`
 };
 
-/// Collective: the job's costs as rank 0 has them stored, or measured now, each rank a share of the
-/// layers. Where ranks are of several kinds (rank_kinds()), each kind is measured: its speed is
-/// rank 0's time for all forwards and backwards divided by its own, unless the job gives speeds.
+/// Collective: the job's costs with full or lean tapes, as rank 0 has them stored, or measured now,
+/// each rank a share of the layers. Where ranks are of several kinds (rank_kinds()), each kind is
+/// measured: its speed is rank 0's time for all forwards and backwards divided by its own, unless
+/// the job gives speeds.
 MeasuredChain measured_chain(const config::JobSpec& job, const model::ChainModel& model,
-                             const RankContext& context, std::ostream& out);
+                             bool lean_tapes, const RankContext& context, std::ostream& out);
 
 }  // namespace trireme::app

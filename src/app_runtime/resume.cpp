@@ -16,7 +16,6 @@
 #include <initializer_list>
 #include <map>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -85,24 +84,24 @@ fs::path checkpoints_folder(const fs::path& run) {
 std::optional<Resumption> resumption_of(const config::JobSpec& job,
                                         const config::LoadOptions& options, const std::string& data,
                                         const RankContext& context, std::ostream& out) {
-  std::string found;  // step, micro-batch, replicas and folder; empty: none
+  std::optional<Resumption> found;
   const auto look = [&] {
-    if (context.channel.rank() != 0) return;
-    if (const auto mine = found_by(job, options, data, context, out))
-      found = concat(mine->step, ' ', mine->micro_batch, ' ', mine->replicas, ' ',
-                     mine->checkpoint.string());
+    if (context.channel.rank() == 0) found = found_by(job, options, data, context, out);
   };
   comm::run_with_heartbeat(context.channel, look, "look for a checkpoint");
-  found = comm::broadcast(context.channel, comm::everyone(context.channel), found,
-                          "checkpoint that rank 0 found");
-  if (found.empty()) return std::nullopt;
-  Resumption resumption;
-  std::istringstream text(found);
-  text.exceptions(std::ios::badbit);
-  text >> resumption.step >> resumption.micro_batch >> resumption.replicas;
-  std::string folder;
-  std::getline(text >> std::ws, folder);
+  const std::vector<int> all = comm::everyone(context.channel);
+  if (!comm::broadcast(context.channel, all, found.has_value(), "whether there is a checkpoint"))
+    return std::nullopt;
+  Resumption resumption = found.value_or(Resumption{});
+  const std::string folder = comm::broadcast(context.channel, all, resumption.checkpoint.string(),
+                                             "checkpoint that rank 0 found");
   resumption.checkpoint = folder;
+  const auto agree = [&](auto& value) {
+    value = comm::broadcast(context.channel, all, value, "checkpoint that rank 0 found");
+  };
+  agree(resumption.step);
+  agree(resumption.micro_batch);
+  agree(resumption.replicas);
   return resumption;
 }
 

@@ -96,7 +96,7 @@ std::string note_line(const std::string& note) {
 
 RunFolder::RunFolder(const Parts& parts)
     : job_(parts.job),
-      plan_(parts.plan),
+      prepared_(parts.prepared),
       folder_(parts.job.report.directory),
       metrics_(folder_ / "metrics.jsonl", parts.steps_done > 0 ? parts.steps_done + 1 : 0),
       progress_options_(progress_options(parts)),
@@ -107,10 +107,10 @@ RunFolder::RunFolder(const Parts& parts)
   for (const char* const file : {"summary.json", "report.html"})  // the run has not ended
     io::remove_own_file(folder_ / file);
   io::write_own_file(folder_ / "job.yaml", config::to_yaml(job_));
-  io::write_own_file(folder_ / "plan.json", plan::to_json(plan_.plan));
-  if (plan_.has_forecast()) {
-    io::write_own_file(folder_ / "chain.yaml", chain::to_yaml(plan_.chain));
-    io::write_own_file(folder_ / "platform.yaml", chain::to_yaml(plan_.platform));
+  io::write_own_file(folder_ / "plan.json", plan::to_json(prepared_.plan));
+  if (prepared_.forecast) {
+    io::write_own_file(folder_ / "chain.yaml", chain::to_yaml(prepared_.forecast->chain));
+    io::write_own_file(folder_ / "platform.yaml", chain::to_yaml(prepared_.forecast->platform));
   }
   if (job_.report.tensorboard)
     events_.emplace(folder_, record::EventFileStart{
@@ -215,18 +215,19 @@ record::Summary RunFolder::summary_of(const runtime::Outcome& outcome,
                                                        .weights_away = rank.weights_away,
                                                        .update = rank.times.step,
                                                        .update_wait = rank.times.update_wait});
-    set_layers(line, plan_.plan);
+    set_layers(line, prepared_.plan);
     if (rank.reserves.allocator > Bytes(0)) {
       line.reserved = rank.reserves.allocator;
       line.workspaces = rank.reserves.workspaces;
       line.outside = rank.reserves.others;
       line.gathered = rank.reserves.gathered;
     }
-    if (!plan_.has_forecast()) continue;
-    const auto stage = static_cast<std::size_t>(rank.rank) % plan_.predicted_peaks.size();
-    line.predicted_peak = plan_.predicted_peaks[stage];
-    line.predicted_step = plan_.forecast.ranks[stage].end;
-    line.predicted_recompute = plan_.forecast.ranks[stage].recompute;
+    if (!prepared_.forecast) continue;
+    const Forecast& forecast = *prepared_.forecast;
+    const auto stage = static_cast<std::size_t>(rank.rank) % forecast.peaks.size();
+    line.predicted_peak = forecast.peaks[stage];
+    line.predicted_step = forecast.simulation.ranks[stage].end;
+    line.predicted_recompute = forecast.simulation.ranks[stage].recompute;
   }
   return summary;
 }
@@ -239,14 +240,16 @@ record::Summary RunFolder::summary_so_far(Seconds total) const {
   summary.to_first_step = to_first_step_;
   summary.parameters = parameters_.all;
   summary.trained_parameters = parameters_.trained;
-  summary.has_earlier_costs = plan_.has_earlier_costs;
-  if (plan_.has_forecast()) summary.predicted_step = plan_.forecast.step;
+  if (prepared_.forecast) {
+    summary.has_earlier_costs = prepared_.forecast->has_earlier_costs;
+    summary.predicted_step = prepared_.forecast->simulation.step;
+  }
   return summary;
 }
 
 std::string RunFolder::prediction_note(const record::Summary& summary) const {
   // Full and lean tapes have profiles of their own, and `auto` compares them.
-  const bool has_both = plan_.plan.lean_tapes && job_.memory.tapes == "auto";
+  const bool has_both = prepared_.plan.lean_tapes && job_.memory.tapes == "auto";
   return record::prediction_note(
       summary, concat(measure_again_, has_both ? " and again with --set memory.tapes=lean" : ""));
 }
@@ -320,13 +323,17 @@ void RunFolder::draw(const record::Summary& summary, const runtime::Outcome& out
 
 void RunFolder::draw_run(const record::Summary& summary, const runtime::Outcome* outcome,
                          const Pictures& pictures) const {
-  const simulate::Simulation* const forecast = plan_.has_forecast() ? &plan_.forecast : nullptr;
+  const bool has_forecast = prepared_.forecast.has_value();
+  const simulate::Simulation* const forecast =
+      has_forecast ? &prepared_.forecast->simulation : nullptr;
+  const chain::Chain unknown;
+  const chain::Chain& chain = has_forecast ? prepared_.forecast->chain : unknown;
   if (job_.report.html || !pictures.page.empty()) {
     std::vector<report::Fact> facts;
     for (auto& [what, value] : record::facts_of(summary)) facts.push_back({what, value});
     report::RunPage run{.name = job_.name,
-                        .plan = plan_.plan,
-                        .chain = plan_.chain,
+                        .plan = prepared_.plan,
+                        .chain = chain,
                         .predicted = forecast,
                         .facts = facts,
                         .training = curves(),
@@ -346,8 +353,8 @@ void RunFolder::draw_run(const record::Summary& summary, const runtime::Outcome*
   if (pictures.trace.empty() || outcome == nullptr) return;
   io::write_file(pictures.trace,
                  forecast != nullptr
-                     ? report::chrome_trace(*forecast, outcome->recorded_step, plan_.chain)
-                     : report::chrome_trace(outcome->recorded_step, plan_.chain));
+                     ? report::chrome_trace(*forecast, outcome->recorded_step, chain)
+                     : report::chrome_trace(outcome->recorded_step, chain));
 }
 
 }  // namespace trireme::app

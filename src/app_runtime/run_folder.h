@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "train_plan.h"
+#include "prepared.h"
 
 #include "trireme/config/job.h"
 #include "trireme/data/dataset.h"
@@ -37,7 +37,7 @@ class RunFolder final : public runtime::Observer {
   struct Parts {
     const config::JobSpec& job;
     const model::ChainModel& model;
-    const TrainPlan& plan;
+    const Prepared& prepared;
     std::ostream& out;
     bool is_terminal = false;
     std::int64_t steps_done = 0;  ///< > 0: resumes the folder's run after these
@@ -97,7 +97,7 @@ class RunFolder final : public runtime::Observer {
   report::TrainingCurves curves() const;
 
   const config::JobSpec& job_;
-  const TrainPlan& plan_;
+  const Prepared& prepared_;
   std::filesystem::path folder_;
   record::MetricsFile metrics_;
   std::optional<record::EventFile> events_;

@@ -29,7 +29,7 @@ void SizedChains::measure(int micro_batch) {
   config::JobSpec sized = job_;
   sized.train.micro_batch = micro_batch;
   if (context_.channel.rank() == 0) out_ << "micro-batches of " << micro_batch << ": ";
-  measured_[micro_batch] = measured_chain(sized, model_, context_, out_);
+  measured_[micro_batch] = measured_chain(sized, model_, lean_tapes_, context_, out_);
 }
 
 chain::Chain SizedChains::at(int micro_batch) const {

@@ -18,9 +18,9 @@ namespace trireme::app {
 /// The same on every rank; the calls are collective.
 class SizedChains {
  public:
-  SizedChains(const config::JobSpec& job, const model::ChainModel& model,
+  SizedChains(const config::JobSpec& job, const model::ChainModel& model, bool lean_tapes,
               const RankContext& context, std::ostream& out)
-      : job_(job), model_(model), context_(context), out_(out) {}
+      : job_(job), model_(model), lean_tapes_(lean_tapes), context_(context), out_(out) {}
 
   /// Measures the smallest of `sizes` (ascending), and the largest that is cheap enough, at least
   /// the second: no layer alone needs more than `memory` (0: no limit) or takes longer than a
@@ -41,6 +41,7 @@ class SizedChains {
  private:
   const config::JobSpec& job_;
   const model::ChainModel& model_;
+  bool lean_tapes_;
   const RankContext& context_;
   std::ostream& out_;
   std::map<int, MeasuredChain> measured_;

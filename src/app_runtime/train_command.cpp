@@ -10,10 +10,10 @@
 #include "measure_again.h"
 #include "mpi_launch.h"
 #include "own_folder.h"
+#include "prepared.h"
 #include "resume.h"
 #include "run_folder.h"
 #include "signals.h"
-#include "train_plan.h"
 
 #include "trireme/comm/channel.h"
 #include "trireme/comm/heartbeat.h"
@@ -38,6 +38,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <utility>
 #include <variant>
 
 namespace trireme::app {
@@ -140,10 +141,10 @@ std::optional<data::UnigramLoss> unigram_of(const RunInputs& run) {
 }
 
 /// The function that TrainSetup takes: host memory first.
-std::function<std::unique_ptr<tier::ValueCopies>(Bytes)> optimizer_copies(const TrainPlan& plan,
+std::function<std::unique_ptr<tier::ValueCopies>(Bytes)> optimizer_copies(const Prepared& prepared,
                                                                           RankDevice& device) {
-  return [&plan, &device](Bytes room) {
-    const tier::OffloadStoreOptions& planned = plan.stores.optimizer;
+  return [&prepared, &device](Bytes room) {
+    const tier::OffloadStoreOptions& planned = prepared.stores.optimizer;
     ensure(room <= planned.host + planned.disk, "the optimizer's state has the room of the plan");
     return device.copies_to(part_of(planned, room))();
   };
@@ -175,15 +176,15 @@ void end_folder(const RunInputs& run, RunFolder& folder, const runtime::Outcome&
 
 /// Runs the job; says so where layers whose sizes may vary need more memory than planned.
 runtime::Outcome run_planned(runtime::Trainer& trainer, RunFolder* folder, const RunInputs& run,
-                             const TrainPlan& plan, const RankContext& context) {
+                             const Prepared& prepared, const RankContext& context) {
   try {
     return trainer.run(folder);
   } catch (const c10::OutOfMemoryError& error) {
     const auto varies = [](const model::LayerRecipe& layer) { return layer.may_vary; };
-    if (!plan.has_forecast() ||
+    if (!prepared.forecast ||
         std::none_of(run.model.layers.begin(), run.model.layers.end(), varies))
       throw;
-    const std::vector<Bytes>& peaks = plan.predicted_peaks;
+    const std::vector<Bytes>& peaks = prepared.forecast->peaks;
     const Bytes predicted = peaks[static_cast<std::size_t>(context.channel.rank()) % peaks.size()];
     throw Outgrown(concat(
         error.what_without_backtrace(), "; as the layers were measured, this rank takes ",
@@ -196,9 +197,9 @@ runtime::Outcome run_planned(runtime::Trainer& trainer, RunFolder* folder, const
 
 /// As run_planned(), and records in the folder an error that ends the run.
 runtime::Outcome run_recorded(runtime::Trainer& trainer, RunFolder* folder, const RunInputs& run,
-                              const TrainPlan& plan, const RankContext& context) {
+                              const Prepared& prepared, const RankContext& context) {
   try {
-    return run_planned(trainer, folder, run, plan, context);
+    return run_planned(trainer, folder, run, prepared, context);
   } catch (const std::exception& error) {
     if (folder != nullptr)
       folder->end_early(error, trainer.step(), process_age(), pictures_of(run));
@@ -207,36 +208,38 @@ runtime::Outcome run_recorded(runtime::Trainer& trainer, RunFolder* folder, cons
 }
 
 /// Trains a job of settled shape and writes everything to the run's folder.
-void train_settled(const RunInputs& run, const RankContext& context, Costs costs,
+void train_settled(const RunInputs& run, const RankContext& context, Preparation known,
                    const std::optional<Resumption>& resumed) {
   const bool speaks = context.channel.rank() == 0;
   std::ostream& out = words_of(run);
-  const TrainPlan plan = make_train_plan(run.job, run.model, context, costs, out);
-  context.device.connect(runtime::job_links(plan.plan, run.job.pipeline.replicas.value()));
+  const Prepared prepared =
+      fitting(prepare(run.job, run.model, context, std::move(known), out), run.job, context.device);
+  context.device.connect(runtime::job_links(prepared.plan, run.job.pipeline.replicas.value()));
   context.device.begin_run(device_budget(run.job, context.channel.rank(), context.device));
 
   const bool is_terminal = is_person_watching(run.arguments.json ? STDERR_FILENO : STDOUT_FILENO);
-  const std::string everyone_reports = comm::broadcast(
-      context.channel, comm::everyone(context.channel),
-      is_terminal ? "1" : std::to_string(run.job.report.log_every), "report interval");
+  const int everyone_reports =
+      comm::broadcast(context.channel, comm::everyone(context.channel),
+                      is_terminal ? 1 : run.job.report.log_every, "report interval");
   const runtime::DataSource source = source_of(run.job, run.model, run.dataset);
-  if (speaks) announce(out, run, plan.plan, resumed.has_value(), context);
+  if (speaks) announce(out, run, prepared.plan, resumed.has_value(), context);
   runtime::Trainer trainer({.job = run.job,
                             .model = run.model,
-                            .plan = plan.plan,
+                            .plan = prepared.plan,
+                            .program = prepared.program,
                             .data = source,
                             .channel = context.channel,
                             .memory = context.device.memory(),
                             .place = context.device.place(),
-                            .copy_points = plan.copies.before,
-                            .make_copies = context.device.copies_to(plan.stores.values),
-                            .optimizer_parts = plan.optimizer_parts,
-                            .make_optimizer_copies = optimizer_copies(plan, context.device),
-                            .make_weight_copies = context.device.copies_to(plan.stores.weights),
+                            .copy_points = prepared.copies.before,
+                            .make_copies = context.device.copies_to(prepared.stores.values),
+                            .optimizer_parts = prepared.optimizer_parts,
+                            .make_optimizer_copies = optimizer_copies(prepared, context.device),
+                            .make_weight_copies = context.device.copies_to(prepared.stores.weights),
                             .reserves = context.device.reserves(),
                             .checkpoints = checkpointing_of(run, resumed),
                             .threads = context.threads,
-                            .report_every = std::stoi(everyone_reports),
+                            .report_every = everyone_reports,
                             .owns_process = context.owns_process,
                             .stop_requested = stop_requested,
                             .save_and_stop_requested = save_and_stop_requested,
@@ -247,7 +250,7 @@ void train_settled(const RunInputs& run, const RankContext& context, Costs costs
     if (speaks)
       folder = begun_folder(run, {.job = run.job,
                                   .model = run.model,
-                                  .plan = plan,
+                                  .prepared = prepared,
                                   .out = out,
                                   .is_terminal = is_terminal,
                                   .steps_done = resumed ? resumed->step : 0,
@@ -255,7 +258,7 @@ void train_settled(const RunInputs& run, const RankContext& context, Costs costs
                                   .measure_again = run.measure_again});
   };
   comm::run_with_heartbeat(context.channel, begin, "begin of the run's folder");
-  const runtime::Outcome outcome = run_recorded(trainer, folder.get(), run, plan, context);
+  const runtime::Outcome outcome = run_recorded(trainer, folder.get(), run, prepared, context);
   const auto end = [&] {
     if (speaks) end_folder(run, *folder, outcome, context.threads);
   };
@@ -282,10 +285,11 @@ SettledJob settled_job(const RunInputs& run, const RankContext& context,
                        const std::optional<Resumption>& resumed) {
   std::ostream& out = words_of(run);
   const int ranks = context.channel.size();
-  if (!resumed) return with_shape(run.job, run.model, context, ranks, out);
+  if (!resumed)
+    return fitting(with_shape(run.job, run.model, context, ranks, out), run.job, context.device);
   const config::JobSpec job = with_saved_size(run.job, *resumed);
   try {
-    return with_shape(job, run.model, context, ranks, out);
+    return fitting(with_shape(job, run.model, context, ranks, out), job, context.device);
   } catch (const InputError& error) {
     if (run.job.train.micro_batch) throw;
     throw InputError(concat(error.what(), " (micro-batches have the size ", resumed->micro_batch,
@@ -331,7 +335,7 @@ void train_rank(const RunInputs& run, const RankContext& context) {
        .content = run.content,
        .options = run.options,
        .measure_again = measure_again(run.arguments, run.job, settled.job, placed.stages)},
-      placed, settled.costs, resumed);
+      placed, settled.known, resumed);
 }
 
 }  // namespace

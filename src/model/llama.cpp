@@ -141,7 +141,7 @@ Angles angles(std::int64_t first, std::int64_t tokens, const LlamaSpec& spec,
               const at::TensorOptions& options) {
   const at::TensorOptions exact = options.dtype(at::kDouble);
   const at::Tensor angle =
-      at::offload(at::arange(first, first + tokens, exact), speeds(spec, exact)).unsqueeze(1);
+      at::outer(at::arange(first, first + tokens, exact), speeds(spec, exact)).unsqueeze(1);
   return {.cos_T1I = at::cos(angle).to(options), .sin_T1I = at::sin(angle).to(options)};
 }
 

@@ -54,10 +54,10 @@ class SavingScope {
 
  protected:
   /// Hooks of the enclosing scope; null if there is none.
-  std::unique_ptr<torch::autograd::SavedVariableHooks> offload_hooks() const;
+  std::unique_ptr<torch::autograd::SavedVariableHooks> enclosing_hooks() const;
 
  private:
-  SavingScope* offload_;
+  SavingScope* enclosing_;
 };
 
 /// Saves as usual and records every storage once.
@@ -93,11 +93,11 @@ class RemakingScope final : public SavingScope {
   /// Null if the tensor has none, or if it or its sources were changed in place since. Views of a
   /// value use its stand-ins.
   const StandIn* find(const at::Tensor& tensor) const;
-  using SavingScope::offload_hooks;
+  using SavingScope::enclosing_hooks;
 
  private:
   std::vector<StandIn> stand_ins_;
-  RemakingScope* offload_remaking_;
+  RemakingScope* enclosing_remaking_;
 };
 
 /// Saves nothing: records empty places in forward order.

@@ -39,8 +39,9 @@ TEST(PlanCommand, PrintsTimeBytesAndProgram) {
   const CommandResult result = files.plan("--memory 14 --solver rotor");
 
   EXPECT_EQ(result.exit_code, 0) << result.errors;
-  EXPECT_THAT(result.out, HasSubstr("29.0 s per step, +11.5 % over the ideal 26.0 s (no waits, no "
-                                    "recomputation)\nrecompute 3.00 s per step, summed over ranks"));
+  EXPECT_THAT(result.out,
+              HasSubstr("29.0 s per step, +11.5 % over the ideal 26.0 s (no waits, no "
+                        "recomputation)\nrecompute 3.00 s per step, summed over ranks"));
   EXPECT_THAT(result.out, HasSubstr("peak      14 B of 14 B"));
   EXPECT_THAT(result.out, HasSubstr("kept      10 B"));
   EXPECT_THAT(result.out, HasSubstr("forward   forward_keep 1, forward_tape 2, forward_keep 3, "

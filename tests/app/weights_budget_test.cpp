@@ -41,7 +41,7 @@ TEST_P(BudgetOfWeights, InTheOffloadTierTrainWhereNothingElseDoes) {
         run_command(kTrireme + " train " + job + tier + budget(least) +
                     " --set checkpoint.resume=never --trace " + trace.string());
     EXPECT_EQ(run.exit_code, 0) << run.errors;
-    EXPECT_THAT(run.out, HasSubstr("of weights in the offload tier, which come for every"));
+    EXPECT_THAT(run.out, HasSubstr("of streamed weights in the offload tier"));
     const json planned = summary_of(folder);
     EXPECT_EQ(planned["parameters_digest"], digest);
     const json& rank = planned["ranks"][0];

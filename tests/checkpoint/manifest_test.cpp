@@ -105,7 +105,7 @@ TEST(Manifest, RefusesWhatItDoesNotMean) {
   EXPECT_THAT(with("trireme-checkpoint/1", "trireme-checkpoint/9"),
               HasSubstr("manifest:1: format"));
   EXPECT_THAT(with("\"step\": 300", "\"step\": -1"), HasSubstr("step is -1"));
-  EXPECT_THAT(with("rank-0.safetensors", "../rank-0"), HasSubstr("beside the manifest"));
+  EXPECT_THAT(with("rank-0.safetensors", "../rank-0"), HasSubstr("next to the manifest"));
   EXPECT_THAT(with("\"digest\"", "\"digset\""), HasSubstr("tensors[0].digest is missing"));
 }
 

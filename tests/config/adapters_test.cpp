@@ -144,7 +144,7 @@ TEST(Adapters, OfSomeBlocksAloneAreRefused) {
   EXPECT_THAT(refusal(R"("target_modules": ["model.layers.2.self_attn.q_proj"])"),
               HasSubstr("target_modules[0] is model.layers.2.self_attn.q_proj"));
   EXPECT_THAT(refusal(R"("target_modules": ".*(q_proj|lm_head)$")"),
-              HasSubstr("mean lm_head, too"));
+              HasSubstr("match lm_head, too"));
   EXPECT_THAT(refusal(R"("target_modules": "nothing")"), HasSubstr("match none of the modules"));
   EXPECT_THAT(refusal(R"("target_modules": ["q_proj"], "layers_to_transform": [0, 1],
                          "layers_pattern": ["blocks"])"),

@@ -125,6 +125,19 @@ void all_gather_parts(Channel& channel, std::span<const int> group, MutableBytes
 /// Returns the `text` of the group's first rank, on every rank.
 std::string broadcast(Channel& channel, std::span<const int> group, const std::string& text,
                       std::string_view what);
+/// The same of a value without pointers, such as a number or a struct of numbers.
+template <class Value>
+requires std::is_trivially_copyable_v<Value> Value broadcast(Channel& channel,
+                                                             std::span<const int> group,
+                                                             const Value& value,
+                                                             std::string_view what) {
+  std::string bytes(sizeof(Value), '\0');
+  std::memcpy(bytes.data(), &value, sizeof(Value));
+  bytes = broadcast(channel, group, bytes, what);
+  Value result = value;
+  std::memcpy(&result, bytes.data(), sizeof(Value));
+  return result;
+}
 
 /// Returns when every rank of the group has called.
 void barrier(Channel& channel, std::span<const int> group, std::string_view what);
