@@ -5,8 +5,11 @@
 #include "partition/weighed.h"
 #include "support/trials.h"
 
+#include "trireme/io/file.h"
+
 #include <gmock/gmock.h>
 
+#include <cctype>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -266,6 +269,24 @@ TEST(Reasons, KeepToTheirEffort) {
   question.decisions = 5;
   const std::size_t judged = explained_plan(question).reasons.judged.size();
   EXPECT_LE(judged, 5U + 8) << "a few more where several are judged at once";
+}
+
+// Whoever adds an axis says in the pages what it does.
+TEST(Axes, HaveARowInTheTableAndASectionOfTheirOwn) {
+  const std::string docs = std::string(TRIREME_SOURCE_DIR) + "/docs/";
+  const std::string table = io::read_file(docs + "planner.md");
+  const std::string sections = io::read_file(docs + "planner-axes.md");
+  ASSERT_EQ(axes().all().size(), 10U);
+  for (const Axis* const axis : axes().all()) {
+    std::string title(axis->name);
+    title.front() = static_cast<char>(std::toupper(title.front()));
+    EXPECT_THAT(sections, testing::HasSubstr("\n## " + title + "\n"));
+    const std::string row = "| " + std::string(axis->name) + " | ";
+    ASSERT_THAT(table, testing::HasSubstr(row));
+    const std::string rest = table.substr(table.find(row) + row.size());
+    EXPECT_THAT(rest.substr(0, rest.find('\n')),
+                testing::EndsWith("| " + std::string(axis->reason) + " |"));
+  }
 }
 
 }  // namespace
