@@ -21,11 +21,12 @@ namespace {
 
 /// A plan by hand may be anything: proves that it can run before anything does. Sizes are not
 /// checked here, so the ranks have no limits.
-void require_runnable(const plan::Plan& plan, const model::ChainModel& model,
-                      const std::string& file);
+void require_runnable(const plan::Plan& plan, const program::Program& program,
+                      const model::ChainModel& model, const std::string& file);
 std::vector<int> cut_of(const config::JobSpec& job, const model::ChainModel& model, int stages);
 /// Throws InputError where the plan offloads something and the job has no offload tier.
-void require_offload_tier(const plan::Plan& plan, const config::JobSpec& job);
+void require_offload_tier(const plan::Plan& plan, const program::Program& program,
+                          const config::JobSpec& job);
 /// Throws InputError where the job contradicts the plan that it names.
 void require_agreement(const plan::Plan& plan, const config::JobSpec& job);
 
@@ -51,8 +52,9 @@ plan::Plan plan_from_file(const config::JobSpec& job, const model::ChainModel& m
                             plan.optimizer_shards, " replicas, but the job has ",
                             job.pipeline.replicas.value(), ": plan again for these"));
   require_agreement(plan, job);
-  require_offload_tier(plan, job);
-  require_runnable(plan, model, job.plan.file);
+  const program::Program program = plan::compile(plan);
+  require_offload_tier(plan, program, job);
+  require_runnable(plan, program, model, job.plan.file);
   return plan;
 }
 
@@ -161,7 +163,8 @@ void require_agreement(const plan::Plan& plan, const config::JobSpec& job) {
                                       " has weights in the offload tier: must be auto or offload"));
 }
 
-void require_offload_tier(const plan::Plan& plan, const config::JobSpec& job) {
+void require_offload_tier(const plan::Plan& plan, const program::Program& program,
+                          const config::JobSpec& job) {
   const tier::OffloadStoreOptions offload = offload_store_of(job);
   if (offload.host + offload.disk > Bytes(0)) return;
   const auto refuse = [&](const char* what) -> InputError {
@@ -173,13 +176,12 @@ void require_offload_tier(const plan::Plan& plan, const config::JobSpec& job) {
     if (!stage.streamed.empty()) throw refuse("weights");
     if (stage.optimizer_away > Bytes(0)) throw refuse("optimizer state");
   }
-  const program::Program program = plan::compile(plan);
   if (std::any_of(program.ranks.begin(), program.ranks.end(), simulate::has_copies))
     throw refuse("activations");
 }
 
-void require_runnable(const plan::Plan& plan, const model::ChainModel& model,
-                      const std::string& file) {
+void require_runnable(const plan::Plan& plan, const program::Program& program,
+                      const model::ChainModel& model, const std::string& file) {
   chain::Chain chain;
   for (const model::LayerRecipe& layer : model.layers) chain.layers.push_back({.name = layer.name});
   chain::Platform platform = chain::uniform_platform(plan::ranks_of(plan), Bytes(0));
@@ -193,7 +195,7 @@ void require_runnable(const plan::Plan& plan, const model::ChainModel& model,
   for (const std::vector<int>& layers : plan::updated_layers(plan))
     for (const int layer : layers)
       setting.streamed.at(static_cast<std::size_t>(layer)).is_trained = true;
-  if (const auto fault = simulate::validate(plan::compile(plan), setting)) {
+  if (const auto fault = simulate::validate(program, setting)) {
     throw InputError(concat(file, ": cannot run: ", simulate::to_text(*fault)));
   }
 }

@@ -9,6 +9,7 @@
 
 #include "trireme/comm/heartbeat.h"
 #include "trireme/config/job_notes.h"
+#include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/partition/planner.h"
 #include "trireme/profile/tied_weights.h"
@@ -39,6 +40,8 @@ class Preparing {
   bool needs_costs() const;
   /// Keep_all or recompute_all, without costs.
   Prepared by_policy() const;
+  /// By a plan that is given or made from measured costs.
+  Result from_costs();
   MeasuredChain measured(bool lean_tapes) const;
   /// The faster of full and lean tapes. Lean ones are measured where full ones cannot all be kept.
   Result with_best_tapes();
@@ -111,18 +114,20 @@ Result Preparing::prepared() {
     for (const std::string& note : config::job_notes(job_)) out_ << "note: " << note << "\n";
   if (known_.costs == Preparation::Costs::kWhereNeeded && !needs_costs()) return by_policy();
   require_solver(job_);
-  const auto lean = known_.lean_tapes             ? known_.lean_tapes
-                    : job_.memory.tapes == "auto" ? std::nullopt
-                                                  : std::optional(job_.memory.tapes == "lean");
-  Result result = !job_.plan.file.empty() ? given(plan_from_file(job_, model_, context_.stages))
-                  : lean                  ? planned(measured(*lean), *lean)
-                                          : with_best_tapes();
+  Result result = from_costs();
   if (const auto* const made = std::get_if<Prepared>(&result); made != nullptr && speaks()) {
     say(*made);
     if (context_.shares_cores)
       out_ << "note: ranks share cores here; expected times are for a core per thread\n";
   }
   return result;
+}
+
+Result Preparing::from_costs() {
+  if (!job_.plan.file.empty()) return given(plan_from_file(job_, model_, context_.stages));
+  std::optional<bool> lean = known_.lean_tapes;
+  if (!lean && job_.memory.tapes != "auto") lean = job_.memory.tapes == "lean";
+  return lean ? planned(measured(*lean), *lean) : with_best_tapes();
 }
 
 bool Preparing::needs_costs() const {
@@ -240,16 +245,13 @@ partition::Answer Preparing::solved(const partition::Question& question) const {
 bool Preparing::is_planned(const partition::Question& question) const {
   if (!known_.plan) return false;
   const plan::Plan& plan = *known_.plan;
-  std::vector<Bytes> budgets(question.platform.ranks.size());
-  for (const plan::StagePlan& stage : plan.stages)
-    if (std::cmp_less(stage.rank, budgets.size()))
-      budgets[static_cast<std::size_t>(stage.rank)] = stage.budget;
+  if (plan::ranks_of(plan) != question.stages) return false;
   const bool has_same_budgets =
-      std::equal(budgets.begin(), budgets.end(), question.platform.ranks.begin(),
-                 [](Bytes budget, const chain::RankSpec& rank) { return budget == rank.memory; });
-  return has_same_budgets && plan::ranks_of(plan) == question.stages &&
-         plan.micro_batches == question.micro_batches && plan.replicas == question.replicas &&
-         plan.chain_digest == chain::digest(question.chain);
+      std::all_of(plan.stages.begin(), plan.stages.end(), [&](const plan::StagePlan& stage) {
+        return stage.budget == question.platform.ranks[static_cast<std::size_t>(stage.rank)].memory;
+      });
+  return has_same_budgets && plan.micro_batches == question.micro_batches &&
+         plan.replicas == question.replicas && plan.chain_digest == chain::digest(question.chain);
 }
 
 Result Preparing::carried_out(const partition::Question& question, plan::Plan plan,
@@ -258,7 +260,8 @@ Result Preparing::carried_out(const partition::Question& question, plan::Plan pl
   result.plan = std::move(plan);
   result.program = plan::compile(result.plan);
   const simulate::Setting setting = partition::setting_of(question, result.plan);
-  costs.simulation = partition::simulated(question, result.plan, simulate::Detail::kTimeline);
+  costs.simulation = simulate::simulate(result.program, setting, simulate::Detail::kTimeline);
+  if (const auto& fault = costs.simulation.fault) ensure(false, simulate::to_text(*fault));
   const auto mine = static_cast<std::size_t>(context_.channel.rank() % context_.stages);
   for (std::size_t rank = 0; rank < result.program.ranks.size(); ++rank) {
     simulate::CopyPoints copies =

@@ -89,20 +89,23 @@ std::optional<Resumption> resumption_of(const config::JobSpec& job,
     if (context.channel.rank() == 0) found = found_by(job, options, data, context, out);
   };
   comm::run_with_heartbeat(context.channel, look, "look for a checkpoint");
-  const std::vector<int> all = comm::everyone(context.channel);
-  if (!comm::broadcast(context.channel, all, found.has_value(), "whether there is a checkpoint"))
-    return std::nullopt;
-  Resumption resumption = found.value_or(Resumption{});
-  const std::string folder = comm::broadcast(context.channel, all, resumption.checkpoint.string(),
-                                             "checkpoint that rank 0 found");
-  resumption.checkpoint = folder;
-  const auto agree = [&](auto& value) {
-    value = comm::broadcast(context.channel, all, value, "checkpoint that rank 0 found");
+  struct Numbers {
+    bool is_found = false;
+    std::int64_t step = 0;
+    int micro_batch = 1, replicas = 0;
   };
-  agree(resumption.step);
-  agree(resumption.micro_batch);
-  agree(resumption.replicas);
-  return resumption;
+  const std::vector<int> all = comm::everyone(context.channel);
+  const Numbers mine =
+      found ? Numbers{true, found->step, found->micro_batch, found->replicas} : Numbers{};
+  const Numbers numbers = comm::broadcast(context.channel, all, mine, "what rank 0 found");
+  if (!numbers.is_found) return std::nullopt;
+  const std::string folder =
+      comm::broadcast(context.channel, all, found ? found->checkpoint.string() : "",
+                      "checkpoint that rank 0 found");
+  return Resumption{.checkpoint = folder,
+                    .step = numbers.step,
+                    .micro_batch = numbers.micro_batch,
+                    .replicas = numbers.replicas};
 }
 
 config::JobSpec with_saved_size(const config::JobSpec& job, const Resumption& from) {

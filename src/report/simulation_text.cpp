@@ -25,9 +25,8 @@ Json rank_json(const plan::Plan& plan, const simulate::RankResult& result, int r
 
 std::string simulation_text(const plan::Plan& plan, const simulate::Simulation& simulation) {
   const Seconds ideal = ideal_step(simulation);
-  std::string text =
-      concat("step      ", time_text(simulation.step), ", ", overhead_text(simulation.step, ideal),
-             " over the ideal ", time_text(ideal), " (no waits, no recomputation)\n");
+  std::string text = concat("step      ", time_text(simulation.step), ", ",
+                            over_ideal_text(simulation.step, ideal), "\n");
   if (plan.step > Seconds(0))
     text += concat("planned   ", time_text(plan.step), " (simulated ",
                    overhead_text(simulation.step, plan.step), ")\n");

@@ -15,7 +15,6 @@ namespace {
 using program::Action;
 
 constexpr std::size_t kWidth = 100;
-constexpr const char* kIdeal = "no waits, no recomputation";
 /// Least length of a folded run of actions.
 constexpr std::size_t kWorthFolding = 4;
 
@@ -48,6 +47,11 @@ std::string overhead_text(Seconds time, Seconds ideal) {
   std::array<char, 48> buffer{};
   std::snprintf(buffer.data(), buffer.size(), "%+.1f %%", 100 * (time / ideal - 1));
   return buffer.data();
+}
+
+std::string over_ideal_text(Seconds step, Seconds ideal) {
+  return concat(overhead_text(step, ideal), " over the ideal ", time_text(ideal),
+                " (no waits, no recomputation)");
 }
 
 std::string mix_note(const program::Mix& mix, int number) {
@@ -112,8 +116,8 @@ std::string plan_text(const plan::Plan& plan, const chain::Chain& chain,
   std::string text =
       concat("chain     ", chain.name, ": ", chain.length(), " layers, ", passes_text(plan), "\n");
   text += concat("solver    ", plan.solver, "\n");
-  text += concat("time      ", time_text(plan.step), " per step, ", overhead_text(plan.step, ideal),
-                 " over the ideal ", time_text(ideal), " (", kIdeal, ")\n");
+  text += concat("time      ", time_text(plan.step), " per step, ",
+                 over_ideal_text(plan.step, ideal), "\n");
   text += concat("recompute ", time_text(plan.recompute), " per step, summed over ranks\n");
   text += updates_text(plan);
   for (const plan::StagePlan& stage : plan.stages)

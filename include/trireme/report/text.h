@@ -24,6 +24,8 @@ std::string time_text(Seconds time);
 std::string percent_text(double share);
 /// "+11.5 %": `time` relative to `ideal`.
 std::string overhead_text(Seconds time, Seconds ideal);
+/// "+11.5 % over the ideal 26.0 s (no waits, no recomputation)".
+std::string over_ideal_text(Seconds step, Seconds ideal);
 
 /// "forward_keep 1, forward_tape 2". Runs of four or more like actions on neighbouring layers are
 /// folded: "forward_tape 3..18", "backward 18..3".
