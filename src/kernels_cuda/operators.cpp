@@ -31,8 +31,7 @@ using Index = long long;
 #include "kernels/arguments.h"
 static_assert(sizeof(Update) < 4096 && sizeof(PartSums) < 4096, "what a kernel takes as arguments");
 
-/// Threads for a row of logits: so many that few rows are processed at a time and the second pass
-/// over a row finds it in the cache.
+/// Threads of a row of logits: with few rows at a time, the second pass finds its row in the cache.
 constexpr unsigned kThreadsOfRow = 1024;
 constexpr unsigned kThreads = 256, kThreadsOfSum = 1024;
 
