@@ -9,7 +9,7 @@
 #include "trireme/io/sizes.h"
 #include "trireme/partition/planner.h"
 #include "trireme/report/text.h"
-#include "trireme/simulate/copy_points.h"
+#include "trireme/simulate/place_copies.h"
 
 #include <algorithm>
 #include <iostream>
@@ -47,7 +47,7 @@ Planned load_planned(const PlanFiles& files) {
   take_up(planned);
   require_windows(planned, files.plan);
   try {
-    planned.program = plan::compile(planned.plan);
+    planned.program = plan::compile(planned.plan, planned.chain);
   } catch (const InputError& error) {
     throw InputError(concat(files.plan, ": ", error.what()));
   }

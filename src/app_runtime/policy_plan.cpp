@@ -11,7 +11,7 @@
 #include "trireme/program/generate.h"
 #include "trireme/program/groups.h"
 #include "trireme/runtime/boundary.h"
-#include "trireme/simulate/copy_points.h"
+#include "trireme/simulate/place_copies.h"
 #include "trireme/simulate/validate.h"
 
 #include <algorithm>

@@ -258,17 +258,15 @@ Result Preparing::carried_out(const partition::Question& question, plan::Plan pl
                               Forecast costs) const {
   Prepared result;
   result.plan = std::move(plan);
-  result.program = plan::compile(result.plan);
+  result.plan.replicas = question.replicas;
+  const program::Program program = plan::compile(result.plan, question.chain);
   const simulate::Setting setting = partition::setting_of(question, result.plan);
-  costs.simulation = simulate::simulate(result.program, setting, simulate::Detail::kTimeline);
+  costs.simulation = simulate::simulate(program, setting, simulate::Detail::kTimeline);
   if (const auto& fault = costs.simulation.fault) ensure(false, simulate::to_text(*fault));
   const auto mine = static_cast<std::size_t>(context_.channel.rank() % context_.stages);
-  for (std::size_t rank = 0; rank < result.program.ranks.size(); ++rank) {
-    simulate::CopyPoints copies =
-        simulate::copy_points(result.program, setting, costs.simulation, static_cast<int>(rank));
-    costs.peaks.push_back(copies.peak);
-    if (rank == mine) result.copies = std::move(copies);
-  }
+  simulate::PlacedCopies placed = simulate::place_copies(program, setting, costs.simulation);
+  for (const simulate::PlacedBytes& rank : placed.ranks) costs.peaks.push_back(rank.peak);
+  result.program = std::move(placed.program);
   result.forecast = std::move(costs);
   if (auto misfit = over_a_budget(result)) return *std::move(misfit);
   const Forecast& forecast = *result.forecast;
@@ -277,7 +275,7 @@ Result Preparing::carried_out(const partition::Question& question, plan::Plan pl
   const Bytes window = plan::update_windows(result.plan)[mine];
   result.optimizer_parts = window > Bytes(0)
                                ? chain::state_parts(forecast.chain, window)
-                               : parts_between_steps(forecast.peaks[mine], result.copies.idle);
+                               : parts_between_steps(forecast.peaks[mine], placed.ranks[mine].idle);
   return result;
 }
 

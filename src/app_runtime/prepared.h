@@ -12,7 +12,7 @@
 #include "trireme/partition/planner.h"
 #include "trireme/plan/plan.h"
 #include "trireme/program/action.h"
-#include "trireme/simulate/copy_points.h"
+#include "trireme/simulate/place_copies.h"
 #include "trireme/simulate/simulate.h"
 #include "trireme/tier/offload_store.h"
 
@@ -42,11 +42,10 @@ struct Forecast {
 /// rank.
 struct Prepared {
   plan::Plan plan;
-  program::Program program;          ///< plan::compile(plan)
+  program::Program program;          ///< plan::compile(), with its copies placed
   std::optional<Forecast> forecast;  ///< nothing where the plan needed no costs
 
   // This rank's:
-  simulate::CopyPoints copies;
   OffloadStores stores;
   /// How offloaded optimizer state is cut into parts on its way through the device.
   chain::StateParts optimizer_parts;

@@ -231,7 +231,6 @@ void train_settled(const RunInputs& run, const RankContext& context, Preparation
                             .channel = context.channel,
                             .memory = context.device.memory(),
                             .place = context.device.place(),
-                            .copy_points = prepared.copies.before,
                             .make_copies = context.device.copies_to(prepared.stores.values),
                             .optimizer_parts = prepared.optimizer_parts,
                             .make_optimizer_copies = optimizer_copies(prepared, context.device),

@@ -71,6 +71,15 @@ std::string where_and_advice(const Infeasible& infeasible) {
              : concat(infeasible.where, "; it would fit with ", join(changes, ", or with "));
 }
 
+program::Streaming streaming(const Plan& plan, const chain::Chain& chain) {
+  return program::streaming_of(streamed_weights(plan, chain), plan.weights_at_once,
+                               plan.replicas > 1);
+}
+
+program::Program compile(const Plan& plan, const chain::Chain& chain) {
+  return program::with_weights(compile(plan), streaming(plan, chain));
+}
+
 program::Program compile(const Plan& plan) {
   require_split(plan);
   const int groups = program::groups_of(plan.micro_batches, plan.group);
@@ -90,7 +99,8 @@ program::Program compile(const Plan& plan) {
   return program::with_split_backward(std::move(program), weights_behind(plan));
 }
 
-program::Program compile_forwards(const Plan& plan, int micro_batches) {
+program::Program compile_forwards(const Plan& plan, int micro_batches,
+                                  const program::Streaming& streaming) {
   program::Lowering lowering{
       .stages = {},
       .order = program::forwards_only(
@@ -102,7 +112,7 @@ program::Program compile_forwards(const Plan& plan, int micro_batches) {
         program::evaluate(stage.program.first_layer, stage.program.last_layer));
     lowering.rank_of_stage.push_back(stage.rank);
   }
-  return in_groups(plan, lowering, micro_batches);
+  return program::with_weights(in_groups(plan, lowering, micro_batches), streaming);
 }
 
 int ranks_of(const Plan& plan) {

@@ -6,13 +6,57 @@
 #include "trireme/core/text.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 namespace trireme::program {
 namespace {
 
-/// The last of the enumeration.
-constexpr Op kLastOp = Op::kStep;
+/// In the order of the enumeration.
+constexpr std::array<std::string_view, static_cast<std::size_t>(Op::kAwaitState) + 1> kNames{
+    "forward",
+    "forward_keep",
+    "forward_tape",
+    "retape",
+    "backward",
+    "backward_input",
+    "backward_weights",
+    "drop",
+    "offload",
+    "prefetch",
+    "offload_tape",
+    "prefetch_tape",
+    "load_input",
+    "load_target",
+    "read_loss",
+    "send_output",
+    "receive_input",
+    "send_gradient",
+    "receive_gradient",
+    "update",
+    "reduce_gradients",
+    "clip",
+    "step",
+    "release",
+    "release_tape",
+    "copy_in",
+    "copy_in_tape",
+    "await",
+    "await_tape",
+    "weights_in",
+    "weights_out",
+    "weights_release",
+    "weights_free",
+    "await_weights",
+    "gradients_in",
+    "gradients_out",
+    "gradients_release",
+    "gradients_free",
+    "await_gradients",
+    "gradients_new",
+    "note_norm",
+    "state_in",
+    "await_state"};
 
 /// A whole number >= 0 that is all of `text`.
 std::optional<int> number(std::string_view text);
@@ -22,64 +66,11 @@ std::optional<int> number(std::string_view text);
 }  // namespace
 
 std::string_view name(Op op) {
-  switch (op) {
-    case Op::kForward:
-      return "forward";
-    case Op::kForwardKeep:
-      return "forward_keep";
-    case Op::kForwardTape:
-      return "forward_tape";
-    case Op::kRetape:
-      return "retape";
-    case Op::kBackward:
-      return "backward";
-    case Op::kBackwardInput:
-      return "backward_input";
-    case Op::kBackwardWeights:
-      return "backward_weights";
-    case Op::kDrop:
-      return "drop";
-    case Op::kOffload:
-      return "offload";
-    case Op::kPrefetch:
-      return "prefetch";
-    case Op::kOffloadTape:
-      return "offload_tape";
-    case Op::kPrefetchTape:
-      return "prefetch_tape";
-    case Op::kLoadInput:
-      return "load_input";
-    case Op::kLoadTarget:
-      return "load_target";
-    case Op::kReadLoss:
-      return "read_loss";
-    case Op::kSendOutput:
-      return "send_output";
-    case Op::kReceiveInput:
-      return "receive_input";
-    case Op::kSendGradient:
-      return "send_gradient";
-    case Op::kReceiveGradient:
-      return "receive_gradient";
-    case Op::kUpdate:
-      return "update";
-    case Op::kReduceGradients:
-      return "reduce_gradients";
-    case Op::kClip:
-      return "clip";
-    case Op::kStep:
-      return "step";
-  }
-  throw LogicError("an operation without a name");
+  return kNames.at(static_cast<std::size_t>(op));
 }
 
 const std::vector<std::string>& op_names() {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> all;
-    for (int op = 0; op <= static_cast<int>(kLastOp); ++op)
-      all.emplace_back(name(static_cast<Op>(op)));
-    return all;
-  }();
+  static const std::vector<std::string> names(kNames.begin(), kNames.end());
   return names;
 }
 
@@ -111,8 +102,33 @@ bool is_receive(Op op) {
   return op == Op::kReceiveInput || op == Op::kReceiveGradient;
 }
 
+bool is_of_pass(Op op) {
+  return op < Op::kUpdate;
+}
+
 bool ends_step(Op op) {
   return op == Op::kReduceGradients || op == Op::kClip || op == Op::kStep;
+}
+
+bool is_placed_copy(Op op) {
+  return op >= Op::kRelease && op <= Op::kAwaitTape;
+}
+
+bool moves_weights(Op op) {
+  switch (op) {
+    case Op::kWeightsIn:
+    case Op::kWeightsOut:
+    case Op::kWeightsRelease:
+    case Op::kWeightsFree:
+    case Op::kGradientsIn:
+    case Op::kGradientsOut:
+    case Op::kGradientsRelease:
+    case Op::kGradientsFree:
+    case Op::kGradientsNew:
+      return true;
+    default:
+      return false;
+  }
 }
 
 std::string to_text(const Action& action) {

@@ -26,6 +26,7 @@ class UpdatePlaces {
   UpdatePlaces(const Actions& actions, const std::vector<int>& layers, UpdatePlace place);
 
   const std::vector<int>& layers() const { return layers_; }
+  UpdatePlace place() const { return place_; }
   std::size_t alone(std::size_t k) const { return places_[k]; }
   /// At most `most` places, spread over the passes between this update and its neighbour.
   Places spread(std::size_t k, std::size_t most) const;
@@ -74,6 +75,30 @@ Places UpdatePlaces::spread(std::size_t k, std::size_t most) const {
   return some;
 }
 
+bool is_update(const Action& action) {
+  return action.op == Op::kUpdate;
+}
+
+/// Adds the copies of state: it is copied in from the first backward of the last micro-batch on, or
+/// from the first action where the updates are of the step before.
+Actions with_state(Actions actions, UpdatePlace place) {
+  const auto last = std::find_if(actions.rbegin(), actions.rend(), is_update);
+  if (last == actions.rend()) return actions;
+  auto begins = actions.begin();
+  if (place == UpdatePlace::kInBackward) {
+    int micro_batch = -1;
+    for (auto at = actions.begin(); !is_update(*at); ++at) {
+      if (!is_backward(at->op) || at->micro_batch <= micro_batch) continue;
+      micro_batch = at->micro_batch;
+      begins = at;
+    }
+  }
+  const auto first = begins - actions.begin();
+  actions.insert(last.base(), {Op::kAwaitState});
+  actions.insert(actions.begin() + first, {Op::kStateIn});
+  return actions;
+}
+
 Actions with_updates(const Actions& actions, const UpdatePlaces& updates, bool spreads,
                      int micro_batches) {
   std::vector<std::pair<std::size_t, Action>> added;
@@ -92,7 +117,7 @@ Actions with_updates(const Actions& actions, const UpdatePlaces& updates, bool s
     for (; next != added.end() && next->first == i; ++next) result.push_back(next->second);
     if (i < actions.size()) result.push_back(actions[i]);
   }
-  return result;
+  return with_state(std::move(result), updates.place());
 }
 
 }  // namespace
@@ -139,22 +164,13 @@ int LayerUpdates::parts(int layer) const {
 
 LayerUpdates layer_updates(const std::vector<Action>& actions) {
   LayerUpdates updates;
-  updates.state_begins = updates.last = actions.size();
   std::map<int, std::size_t> places;  // of layers
-  int last = -1;                      // micro-batch whose backward has run
-  std::size_t last_begins = 0;
-  for (std::size_t i = 0; i < actions.size(); ++i) {
-    const Action& action = actions[i];
-    if (is_backward(action.op) && action.micro_batch > last) {
-      last = action.micro_batch;
-      last_begins = i;
-    }
-    if (action.op != Op::kUpdate) continue;
-    if (updates.layers.empty()) {
-      updates.place = last < 0 ? UpdatePlace::kInForward : UpdatePlace::kInBackward;
-      updates.state_begins = last_begins;
-    }
-    updates.last = i;
+  bool has_backward = false;
+  for (const Action& action : actions) {
+    if (is_backward(action.op)) has_backward = true;
+    if (!is_update(action)) continue;
+    if (updates.layers.empty())
+      updates.place = has_backward ? UpdatePlace::kInBackward : UpdatePlace::kInForward;
     const auto [place, is_new] = places.emplace(action.layer, updates.layers.size());
     if (is_new) updates.layers.push_back({.layer = action.layer, .parts = 0});
     ++updates.layers[place->second].parts;

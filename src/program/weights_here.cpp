@@ -43,6 +43,14 @@ std::vector<WeightsMove> WeightsHere::hold(const HeldWeights& held) {
   return moves;
 }
 
+void WeightsHere::moved(const WeightsMove& move) {
+  Layer& here = here_[move.layer];
+  const bool is_in = move.kind == Kind::kTake || move.kind == Kind::kIn;
+  (move.of_gradients ? here.gradients : here.weights) = is_in;
+  (move.of_gradients ? here.has_sums : here.weights_changed) = false;
+  if (!here.weights && !here.gradients) here_.erase(move.layer);
+}
+
 void WeightsHere::used(int layer, WeightsChange change) {
   Layer& here = here_.at(layer);
   switch (change) {

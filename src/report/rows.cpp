@@ -104,17 +104,9 @@ Kind kind_on_compute(const Event& event) {
     case Op::kSendGradient:
     case Op::kReceiveGradient:
       return Kind::kWait;
-    case Op::kDrop:
-    case Op::kLoadInput:
-    case Op::kLoadTarget:
-    case Op::kReadLoss:
-    case Op::kUpdate:
-    case Op::kReduceGradients:
-    case Op::kClip:
-    case Op::kStep:
+    default:
       return Kind::kOther;
   }
-  return Kind::kOther;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "trireme/model/given.h"
 #include "trireme/model/taped.h"
 #include "trireme/program/needs.h"
+#include "trireme/program/weights.h"
 #include "trireme/runtime/clip.h"
 #include "trireme/tier/memory.h"
 
@@ -60,18 +61,15 @@ Executor::Executor(Parts parts, ExecutorOptions options)
       options_(std::move(options)),
       generator_(parts.place.make_generator()),
       clock_(parts.place.make_marks()),
-      weights_(parts.stage, parts.reducer, options_.clip_norm > 0),
       losses_(parts.place, at::kFloat),
       norm_(parts.place, at::kDouble) {}
 
 RunResult Executor::train(const std::vector<Action>& actions, const Feed& feed, std::int64_t step,
-                          double rate, const std::vector<simulate::CopyPoint>& points,
-                          Recorder* recorder) {
+                          double rate, Recorder* recorder) {
   feed_ = &feed;
   step_ = step;
   rate_ = rate;
   training_ = true;
-  points_ = points.empty() ? nullptr : &points;
   recorder_ = recorder;
   updates_ = program::layer_updates(actions);
   ensure(options_.clip_norm <= 0 || updates_.place != program::UpdatePlace::kInBackward,
@@ -83,10 +81,12 @@ RunResult Executor::train(const std::vector<Action>& actions, const Feed& feed, 
 void Executor::finish_updates() {
   const std::set<int>& pending = parts_.optimizer.pending();
   if (pending.empty()) return;
-  std::vector<Action> actions;
+  std::vector<Action> actions{{Op::kStateIn}};
   for (const int layer : pending) actions.push_back({Op::kUpdate, layer});
+  actions.push_back({Op::kAwaitState});
+  if (const StreamedWeights* const weights = parts_.stage.weights())
+    actions = program::with_weights(actions, weights->streaming(parts_.stage.layers().back()));
   feed_ = nullptr;
-  points_ = nullptr;
   recorder_ = nullptr;
   updates_ = program::layer_updates(actions);
   run(actions);
@@ -95,7 +95,6 @@ void Executor::finish_updates() {
 RunResult Executor::evaluate(const std::vector<Action>& actions, const Feed& feed) {
   feed_ = &feed;
   training_ = false;
-  points_ = nullptr;
   recorder_ = nullptr;
   updates_ = program::layer_updates(actions);
   return run(actions);
@@ -106,27 +105,15 @@ RunResult Executor::run(const std::vector<Action>& actions) {
   forget();
   moving_tapes_ = keys_of(actions, Op::kOffloadTape);
   retaped_ = keys_of(actions, Op::kRetape);
-  ensure(!simulate::has_copies(actions) ||
-             (parts_.copies != nullptr && points_ != nullptr && points_->size() == actions.size()),
-         "a program that moves values has lanes to move them on, and places to free them");
   parts_.boundary.expect(actions);
   parts_.optimizer.take_moved();  // traffic between two runs is not counted
   clock_.begin();
   if (recorder_ != nullptr) recorder_->begin(clock_.marks());
-  weights_.begin(actions, recorder_);
-  release_copies(0);
-  for (std::size_t i = 0; i < actions.size(); ++i) {
+  bring_weights(actions);
+  for (const Action& action : actions) {
     if (options_.stop_requested && options_.stop_requested())
       throw Interrupted(concat("stopped on request in step ", step_ + 1));
-    if (i == updates_.state_begins) bring_state();
-    begin_copies(i);
-    await_values(actions[i]);
-    await_weights(i);
-    perform(actions[i], i);
-    weights_.note_norm(i);
-    // Release what the next action has no room for, before the weights that it needs are copied in.
-    release_copies(i + 1);
-    end_weights(i);
+    perform(action);
   }
   finish();
   finish_copies();
@@ -154,7 +141,7 @@ void Executor::forget() {
   norm_.take();
 }
 
-void Executor::perform(const Action& action, std::size_t index) {
+void Executor::perform(const Action& action) {
   const ValueStore::Key key{action.layer, action.micro_batch};
   const RecordScope record(recorder_, action, ran_.contains(key));
   const device::Range range(parts_.place, [&] { return to_text(action); });
@@ -177,7 +164,8 @@ void Executor::perform(const Action& action, std::size_t index) {
       const tier::TagScope tag(tier::Tag::kWorking);
       auto pending = pending_.extract(key);
       ensure(!pending.empty(), "gradients of weights wait since the first part of their backward");
-      return pending.mapped().add();
+      pending.mapped().add();
+      return note_gradients(action.layer);
     }
     case Op::kDrop:
       return values_.drop_output(key);
@@ -197,31 +185,52 @@ void Executor::perform(const Action& action, std::size_t index) {
       return receive(action);
     case Op::kUpdate:
       return update(action);
-    case Op::kReduceGradients: {
-      const Stopwatch watch(clock_, result_.times.wait);
-      parts_.stage.gradients().complete();
-      parts_.reducer.reduce();
-      return weights_.reduce(index, {clock_, result_.times.copy_wait, result_.times.wait});
-    }
+    case Op::kReduceGradients:
+      return reduce(action.layer);
+    case Op::kNoteNorm:
+      return note_norm(action.layer);
     case Op::kClip:
       return clip();
-    case Op::kStep: {
-      const Stopwatch watch(clock_, result_.times.step);
-      const Waits waits(clock_, result_.times.update_wait, result_.times.step);
-      weights_.update(index, waits, [&](const std::function<void(int)>& reach) {
-        parts_.optimizer.step(
-            rate_, std::exchange(divisor_, {}),
-            {.reach = reach, .updated = [this](int layer) { share(layer); }, .waits = waits});
-      });
-      return parts_.stage.begin_gradients(parts_.optimizer.pending());
-    }
+    case Op::kStep:
+      return step(action.layer);
     case Op::kOffload:
     case Op::kOffloadTape:
       return offload(action);
-    case Op::kPrefetch:
-    case Op::kPrefetchTape:
-      return parts_.copies->prefetch(program::moved_value(action));
+    default:
+      return move(action);
   }
+}
+
+void Executor::reduce(int layer) {
+  const Stopwatch watch(clock_, result_.times.wait);
+  sums_of(layer).complete();
+  if (layer > 0) return parts_.reducer.reduce(layer);
+  parts_.reducer.reduce();
+}
+
+void Executor::note_gradients(int layer) {
+  if (parts_.stage.streamed_gradients(layer) != nullptr)
+    parts_.stage.weights()->used(layer, program::WeightsChange::kGradients);
+}
+
+void Executor::note_norm(int layer) {
+  if (options_.clip_norm <= 0) return;
+  sums_of(layer).complete();
+  parts_.reducer.norm().note(layer);
+}
+
+void Executor::step(int layer) {
+  const Stopwatch watch(clock_, result_.times.step);
+  const Waits waits(clock_, result_.times.update_wait, result_.times.step);
+  if (layer == 0) {
+    parts_.optimizer.step(rate_, std::exchange(divisor_, {}), waits);
+  } else {
+    sums_of(layer).complete();
+    parts_.optimizer.step_layer(layer, waits);
+    parts_.stage.weights()->used(layer, program::WeightsChange::kUpdate);
+  }
+  share(layer);
+  sums_of(layer).begin_anew();
 }
 
 void Executor::update(const Action& action) {
@@ -230,13 +239,19 @@ void Executor::update(const Action& action) {
   if (!is_behind && !parts_.optimizer.pending().contains(action.layer)) return;
   const Stopwatch watch(clock_, result_.times.step);
   const int parts = updates_.parts(action.layer);
-  model::GradientSums& gradients = *parts_.stage.streamed_gradients(action.layer);
-  gradients.complete();
+  const bool is_last = action.micro_batch + 1 == parts;
+  sums_of(action.layer).complete();
   parts_.optimizer.update(action.layer, action.micro_batch, parts,
                           {clock_, result_.times.update_wait, result_.times.step});
-  if (action.micro_batch + 1 < parts) return;
+  parts_.stage.weights()->used(action.layer, is_last ? program::WeightsChange::kUpdate
+                                                     : program::WeightsChange::kUpdateInPart);
+  if (!is_last) return;
   share(action.layer);
-  gradients.begin_anew();
+  sums_of(action.layer).begin_anew();
+}
+
+model::GradientSums& Executor::sums_of(int layer) {
+  return layer == 0 ? parts_.stage.gradients() : *parts_.stage.streamed_gradients(layer);
 }
 
 void Executor::share(int layer) {
@@ -341,6 +356,7 @@ void Executor::backward_input(const Action& action) {
 
 void Executor::end_backward(const Action& action, model::Values input_gradients) {
   const ValueStore::Key below{action.layer - 1, action.micro_batch};
+  note_gradients(action.layer);
   values_.drop_output(below);
   targets_.erase({action.layer, action.micro_batch});
   if (action.layer > 1) values_.put_gradient(below, std::move(input_gradients));

@@ -1,6 +1,8 @@
 // The executor's copies to and from the offload tier, which run while actions do.
 // SPDX-License-Identifier: Apache-2.0
+#include "trireme/core/error.h"
 #include "trireme/program/needs.h"
+#include "trireme/program/weights.h"
 #include "trireme/runtime/executor.h"
 #include "trireme/tier/memory.h"
 
@@ -9,46 +11,62 @@
 namespace trireme::runtime {
 namespace {
 
+using program::Action;
+using program::Op;
+
 Seconds since(std::chrono::steady_clock::time_point begin) {
   return to_seconds(std::chrono::steady_clock::now() - begin);
 }
 
 }  // namespace
 
-void Executor::release_copies(std::size_t action) {
-  if (points_ == nullptr || action == points_->size()) return;
-  const Stopwatch watch(clock_, result_.times.copy_wait);
-  for (int i = 0; i < (*points_)[action].releases; ++i) values_.left(parts_.copies->release_next());
+void Executor::bring_weights(const std::vector<Action>& actions) {
+  StreamedWeights* const weights = parts_.stage.weights();
+  if (weights == nullptr) return;
+  // Actions free without a copy out what they have not changed: the run before may have.
+  if (actions != last_run_) weights->close();
+  last_run_ = actions;
+  weights->settle();  // copies between two runs are not counted
+  weights->take_moved();
+  for (const Action& action : weights->moves_to(program::held_at_begin(actions))) perform(action);
 }
 
-void Executor::begin_copies(std::size_t action) {
-  if (points_ == nullptr) return;
+void Executor::move(const Action& action) {
   const Stopwatch watch(clock_, result_.times.copy_wait);
-  const tier::TagScope tag(tier::Tag::kKept);
-  for (int i = 0; i < (*points_)[action].begins; ++i) values_.returned(parts_.copies->begin_next());
-}
-
-void Executor::bring_state() {
-  const Stopwatch watch(clock_, result_.times.copy_wait);
-  parts_.optimizer.bring_state();
-}
-
-void Executor::await_values(const Action& action) {
-  if (parts_.copies == nullptr || points_ == nullptr) return;
-  const Stopwatch watch(clock_, result_.times.copy_wait);
-  program::for_each_need(action, [&](const program::ValueKey& key) { parts_.copies->await(key); });
-}
-
-void Executor::await_weights(std::size_t index) {
-  if (!weights_.needs(index)) return;
-  const Stopwatch watch(clock_, result_.times.copy_wait);
-  weights_.await(index);
-}
-
-void Executor::end_weights(std::size_t index) {
-  if (!weights_.needs(index)) return;
-  const Stopwatch watch(clock_, result_.times.copy_wait);
-  weights_.end(index);
+  const auto copies = [&]() -> tier::ValueCopies& {
+    ensure(parts_.copies != nullptr, "a program that moves values has lanes to move them on");
+    return *parts_.copies;
+  };
+  const auto is_next = [&](const program::ValueKey& value) {
+    ensure(value == program::moved_value(action), "copies are placed in the order of the program");
+    return value;
+  };
+  switch (action.op) {
+    case Op::kPrefetch:
+    case Op::kPrefetchTape:
+      return copies().prefetch(program::moved_value(action));
+    case Op::kRelease:
+    case Op::kReleaseTape:
+      return values_.left(is_next(copies().release_next()));
+    case Op::kCopyIn:
+    case Op::kCopyInTape: {
+      const tier::TagScope tag(tier::Tag::kKept);
+      return values_.returned(is_next(copies().begin_next()));
+    }
+    case Op::kAwait:
+    case Op::kAwaitTape:
+      return copies().await(program::moved_value(action));
+    case Op::kAwaitWeights:
+      return parts_.stage.weights()->await(action.layer, false);
+    case Op::kAwaitGradients:
+      return parts_.stage.weights()->await(action.layer, true);
+    case Op::kStateIn:
+      return parts_.optimizer.bring_state();
+    case Op::kAwaitState:
+      return parts_.optimizer.await_state();
+    default:
+      return parts_.stage.weights()->move(action);
+  }
 }
 
 void Executor::finish_copies() {

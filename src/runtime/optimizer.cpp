@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numbers>
 #include <utility>
 
@@ -216,52 +215,46 @@ void Optimizer::update(int layer, int part, int parts, const Waits& waits) {
   if (part + 1 < parts) return;
   update(streamed_.at(layer));
   pending_.erase(layer);
-  if (moved_ && layer == own_.layers.back().layer) moved_->end(waits);
 }
 
-void Optimizer::step(double rate, const at::Tensor& divisor, const StepHooks& hooks) {
+void Optimizer::await_state() {
+  if (moved_) moved_->end();
+}
+
+void Optimizer::step(double rate, const at::Tensor& divisor, const Waits& waits) {
   ensure(pending_.empty(), "the update before this one is complete");
   if (own_.place != program::UpdatePlace::kInBackward) ++steps_;
   rate_ = rate;
   divisor_ = divisor;
   std::set<int> own;
   for (const auto& [layer, parts] : own_.layers) own.insert(layer);
-  for_each(own, hooks, [&](Groups& groups) { update(groups); });
-  if (own_.place == program::UpdatePlace::kInForward)
-    pending_ = std::move(own);
-  else
-    divisor_.reset();
+  begin_pass(own);
+  if (own_.place == program::UpdatePlace::kInForward) pending_ = std::move(own);
+  step_layer(0, waits);
 }
 
-void Optimizer::for_each(const std::set<int>& but, const StepHooks& hooks,
-                         const std::function<void(Groups&)>& use) {
-  use(held_);
-  auto next = streamed_.begin();
-  std::optional<int> reached;
-  const auto leave = [&] {
-    if (reached && hooks.updated) hooks.updated(*reached);
-    reached.reset();
-  };
-  const auto reach_all = [&](int last) {
-    for (; next != streamed_.end() && next->first <= last; ++next) {
-      if (but.contains(next->first)) continue;
-      leave();
-      reached = next->first;
-      if (hooks.reach) hooks.reach(*reached);
-      use(next->second);
-    }
-  };
-  const auto use_part = [&](std::size_t i) {
-    reach_all(layout_.parts[i].streamed_layer);
-    use(away_[i]);
-  };
-  std::vector<std::size_t> parts;
-  for (std::size_t i = 0; i < layout_.parts.size(); ++i)
-    if (!but.contains(layout_.parts[i].streamed_layer)) parts.push_back(i);
-  if (moved_) moved_->for_each(parts, use_part, hooks.waits);
-  reach_all(std::numeric_limits<int>::max());
-  leave();
-  if (hooks.updated) hooks.updated(0);
+void Optimizer::step_layer(int layer, const Waits& waits) {
+  pass(
+      layer, [&](Groups& groups) { update(groups); }, waits);
+  if (left_.empty() && own_.place != program::UpdatePlace::kInForward) divisor_.reset();
+}
+
+void Optimizer::begin_pass(const std::set<int>& but) {
+  ensure(left_.empty(), "every layer of the update before has had its turn");
+  left_ = {0};
+  for (const auto& [layer, groups] : streamed_)
+    if (!but.contains(layer)) left_.insert(layer);
+}
+
+void Optimizer::pass(int layer, const std::function<void(Groups&)>& use, const Waits& waits) {
+  ensure(!left_.empty() && *left_.begin() == layer, "layers are updated in the program's order");
+  use(layer == 0 ? held_ : streamed_.at(layer));
+  if (moved_ && layer == 0) moved_->begin(parts_of({left_.begin(), left_.end()}), {});
+  left_.erase(left_.begin());
+  if (!moved_) return;
+  for (std::size_t k = parts_of({layer}).size(); k > 0; --k)
+    moved_->use_next([&](std::size_t part) { use(away_[part]); }, waits);
+  if (moved_->are_all_used()) moved_->end(waits);
 }
 
 void Optimizer::update(Groups& groups) {
@@ -272,11 +265,12 @@ void Optimizer::update(Groups& groups) {
 void Optimizer::resume_after(std::int64_t steps) {
   const at::NoGradGuard no_grad;
   steps_ = steps;
-  // A layer's weights are on the device until the next layer's are.
-  const auto reach = [&](int layer) {
-    if (has_masters(layer)) stage_.weights()->change(layer, [] {});
-  };
-  for_each({}, {.reach = reach, .updated = {}}, round_weights);
+  begin_pass({});
+  for (const int layer : std::set<int>(left_)) {
+    // A layer's weights are on the device until the next layer's are.
+    if (layer > 0 && has_masters(layer)) stage_.weights()->change(layer, [] {});
+    pass(layer, round_weights);
+  }
   if (StreamedWeights* const weights = stage_.weights()) weights->close();
 }
 

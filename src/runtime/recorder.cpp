@@ -41,8 +41,7 @@ void Recorder::ran(const program::Action& action, device::Marks::Mark from, bool
   const device::Marks::Mark now = marks_->set();
   point(from, memory_.take_interval_peak());
   point(now, memory_.live());
-  if (program::is_copy_out(action.op)) named_out_.push_back(action);
-  if (program::is_copy_in(action.op)) named_in_.push_back(action);
+  name_copy(action);
   const bool computes = program::is_forward(action.op) || program::adds_gradients(action.op) ||
                         action.op == program::Op::kUpdate || action.op == program::Op::kStep;
   const bool waits = program::is_receive(action.op) || program::is_send(action.op);
@@ -57,11 +56,14 @@ void Recorder::ran(const program::Action& action, device::Marks::Mark from, bool
   times_.push_back({from, now});
 }
 
-void Recorder::named(const program::WeightsMove& move) {
-  if (move.kind == program::WeightsMove::Kind::kIn)
-    named_weights_.push_back({program::Op::kPrefetch, move.layer});
-  if (move.kind == program::WeightsMove::Kind::kOut)
-    named_weights_out_.push_back({program::Op::kOffload, move.layer});
+void Recorder::name_copy(const program::Action& action) {
+  using program::Op;
+  if (program::is_copy_out(action.op)) named_out_.push_back(action);
+  if (program::is_copy_in(action.op)) named_in_.push_back(action);
+  if (action.op == Op::kWeightsIn || action.op == Op::kGradientsIn)
+    named_weights_.push_back({Op::kPrefetch, action.layer});
+  if (action.op == Op::kWeightsOut || action.op == Op::kGradientsOut)
+    named_weights_out_.push_back({Op::kOffload, action.layer});
 }
 
 void Recorder::settle() {

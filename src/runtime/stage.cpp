@@ -63,7 +63,8 @@ Stage::Stage(const model::ChainModel& model, std::vector<int> layers, std::int64
   std::size_t next = 0;
   for (StageParameter& parameter : parameters_)
     if (parameter.is_trained && !parameter.is_streamed) parameter.gradient = gradients_->of(next++);
-  begin_gradients();
+  gradients_->begin_anew();
+  for (auto& [layer, sums] : streamed_gradients_) sums.begin_anew();
 }
 
 std::unique_ptr<model::Layer> Stage::draw(int number) const {
@@ -186,12 +187,6 @@ void Stage::stream_weights(int number) {
 model::GradientSums* Stage::streamed_gradients(int layer) {
   const auto found = streamed_gradients_.find(layer);
   return found == streamed_gradients_.end() ? nullptr : &found->second;
-}
-
-void Stage::begin_gradients(const std::set<int>& but) {
-  gradients_->begin_anew();
-  for (auto& [layer, sums] : streamed_gradients_)
-    if (!but.contains(layer)) sums.begin_anew();
 }
 
 void Stage::put_master(std::size_t parameter, const at::Tensor& master) {

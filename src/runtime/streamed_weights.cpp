@@ -73,25 +73,41 @@ Bytes StreamedWeights::window() const {
   return chain::weights_window(std::move(sizes), at_once_);
 }
 
-program::WeightUses StreamedWeights::uses(const std::vector<program::Action>& actions,
-                                          int last) const {
-  std::vector<program::WeightsKind> kinds(static_cast<std::size_t>(last) + 1);
+program::Streaming StreamedWeights::streaming(int layers) const {
+  std::vector<chain::OffloadWeights> sizes(static_cast<std::size_t>(layers) + 1);
   for (const auto& [number, layer] : layers_)
-    kinds.at(static_cast<std::size_t>(number)) =
-        layer.gradients.empty() ? program::WeightsKind::kFrozen : program::WeightsKind::kTrained;
-  return program::weight_uses(actions, kinds, at_once_, has_replicas_);
+    sizes.at(static_cast<std::size_t>(number)) = layer.size();
+  return program::streaming_of(sizes, at_once_, has_replicas_);
 }
 
-std::vector<program::WeightsMove> StreamedWeights::hold(const program::HeldWeights& held) {
-  release();
-  std::vector<program::WeightsMove> moves = here_.hold(held);
-  for (const program::WeightsMove& move : moves) make(move);
+void StreamedWeights::move(const program::Action& action) {
+  if (action.op == program::Op::kWeightsRelease || action.op == program::Op::kGradientsRelease) {
+    ensure(leaving_ > 0, "weights are copied out before their bytes are freed");
+    --leaving_;
+    copies_->release_next();
+    return;
+  }
+  const program::WeightsMove move = program::move_of(action);
+  here_.moved(move);
+  make(move);
+}
+
+std::vector<program::Action> StreamedWeights::moves_to(const program::HeldWeights& held) {
+  release_all();
+  std::vector<program::Action> moves;
+  for (const program::WeightsMove& move : program::WeightsHere(here_).hold(held)) {
+    moves.push_back(program::action_of(move));
+    // Between two runs there is room for one that is copied out.
+    if (move.kind == program::WeightsMove::Kind::kOut)
+      moves.push_back(
+          {move.of_gradients ? program::Op::kGradientsRelease : program::Op::kWeightsRelease,
+           move.layer});
+  }
   return moves;
 }
 
-std::vector<program::WeightsMove> StreamedWeights::end(const program::WeightUses::Use& use) {
-  here_.used(use.layer, use.change);
-  return hold(use.held);
+void StreamedWeights::used(int layer, program::WeightsChange change) {
+  if (are_of(layer)) here_.used(layer, change);
 }
 
 void StreamedWeights::make(const program::WeightsMove& move) {
@@ -101,11 +117,8 @@ void StreamedWeights::make(const program::WeightsMove& move) {
     case program::WeightsMove::Kind::kLetGo:
       return copies_->let_go(moved);
     case program::WeightsMove::Kind::kOut:
-      // More than one is copied out at a time only if a run ends early.
-      release();
-      copies_->write_back(moved);
-      is_leaving_ = true;
-      return;
+      ++leaving_;
+      return copies_->write_back(moved);
     case program::WeightsMove::Kind::kTake:
       return copies_->take(moved);
     case program::WeightsMove::Kind::kIn: {
@@ -118,8 +131,12 @@ void StreamedWeights::make(const program::WeightsMove& move) {
   }
 }
 
-void StreamedWeights::release() {
-  if (std::exchange(is_leaving_, false)) copies_->release_next();
+void StreamedWeights::hold(const program::HeldWeights& held) {
+  for (const program::Action& action : moves_to(held)) move(action);
+}
+
+void StreamedWeights::release_all() {
+  for (; leaving_ > 0; --leaving_) copies_->release_next();
 }
 
 void StreamedWeights::await(int layer, bool gradients) {
@@ -129,7 +146,7 @@ void StreamedWeights::await(int layer, bool gradients) {
 }
 
 tier::ValueCopies::Spans StreamedWeights::settle() {
-  release();
+  release_all();
   copies_->drain();
   return copies_->take_spans();
 }
@@ -147,7 +164,7 @@ void StreamedWeights::change(int layer, const std::function<void()>& change) {
 
 void StreamedWeights::close() {
   hold({});
-  release();
+  release_all();
 }
 
 }  // namespace trireme::runtime

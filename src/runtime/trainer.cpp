@@ -9,6 +9,7 @@
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/program/generate.h"
+#include "trireme/simulate/place_copies.h"
 
 #include <ATen/Parallel.h>
 
@@ -77,7 +78,9 @@ Trainer::Impl::Impl(const TrainSetup& given)
   executor.emplace(Executor::Parts{stage, boundary, reducer, *optimizer, copies.get(), given.place},
                    executor_options(given, position));
   if (setup.data.validation_micro_batches > 0) {
-    evaluation = plan::compile_forwards(setup.plan, setup.data.validation_micro_batches);
+    const program::Streaming streaming =
+        weights ? weights->streaming(program.layers) : program::Streaming{};
+    evaluation = plan::compile_forwards(setup.plan, setup.data.validation_micro_batches, streaming);
   }
   ensure(setup.channel.size() == position.replicas * position.stages,
          "as many ranks as replicas x stages");
@@ -208,8 +211,7 @@ void Trainer::Impl::train_step(std::int64_t step) {
   const auto begin = Clock::now();
   const Feed feed = feeds.of_step(step);
   const double rate = learning_rate(setup.job.train, step);
-  const RunResult result =
-      executor->train(my_actions(), feed, step, rate, setup.copy_points, &recorder);
+  const RunResult result = executor->train(my_actions(), feed, step, rate, &recorder);
   losses.add(result.losses);
   samples.add(recorder.take());
   times.push_back(result.times);

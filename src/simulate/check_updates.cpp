@@ -44,8 +44,6 @@ class UpdatesCheck {
   std::optional<std::string> problem(const std::vector<Action>& actions, std::size_t update,
                                      const Runs& runs) {
     const int layer = actions[update].layer;
-    if (!actions.empty() && actions.back().op != Op::kStep)
-      return "a program that updates layers ends with a step";
     const auto place = static_cast<std::size_t>(layer);
     if (place >= setting_.streamed.size() || !setting_.streamed[place].is_trained)
       return "only layers with streamed trained weights have an update of their own";
@@ -69,6 +67,36 @@ class UpdatesCheck {
   std::optional<UpdatePlace> place_;
 };
 
+/// Whether the copies of state enclose all updates of a rank.
+class StateCheck {
+ public:
+  explicit StateCheck(const std::vector<Action>& actions) {
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      if (actions[i].op == Op::kUpdate) updates_end_ = i + 1;
+      if (actions[i].op == Op::kStep) has_step_ = true;
+    }
+  }
+
+  std::optional<std::string> problem(const Action& action, std::size_t index) {
+    if (action.op == Op::kStateIn) {
+      if (begun_++ > 0) return "state begins to be copied in once";
+    } else if (action.op == Op::kUpdate) {
+      if (!has_step_) return "a program that updates layers ends with a step";
+      if (begun_ == 0) return "state_in comes before the first update";
+      if (ended_ > 0) return "await_state comes after the last update";
+    } else if (action.op == Op::kAwaitState) {
+      if (ended_++ > 0 || updates_end_ == 0 || index < updates_end_)
+        return "await_state comes once, after the last update";
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::size_t updates_end_ = 0;
+  bool has_step_ = false;
+  int begun_ = 0, ended_ = 0;
+};
+
 }  // namespace
 
 std::optional<ProgramFault> check_updates(const program::Program& program, const Setting& setting) {
@@ -76,10 +104,11 @@ std::optional<ProgramFault> check_updates(const program::Program& program, const
   for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
     const std::vector<Action>& actions = program.ranks[rank];
     const Runs runs = runs_of(actions);
+    StateCheck state(actions);
     for (std::size_t i = 0; i < actions.size(); ++i) {
-      if (actions[i].op != Op::kUpdate) continue;
-      if (auto reason = check.problem(actions, i, runs))
-        return ProgramFault{static_cast<int>(rank), i, actions[i], std::move(*reason)};
+      std::optional<std::string> reason = state.problem(actions[i], i);
+      if (!reason && actions[i].op == Op::kUpdate) reason = check.problem(actions, i, runs);
+      if (reason) return ProgramFault{static_cast<int>(rank), i, actions[i], std::move(*reason)};
     }
   }
   return std::nullopt;

@@ -101,6 +101,7 @@ std::optional<ProgramFault> Engine::run_rank(int rank, Watch* watch) {
     if (!reason && watch != nullptr) reason = watch->ran(rank, state);
     if (reason) return ProgramFault{rank, state.next, actions[state.next], std::move(*reason)};
   }
+  state.execution.end();
   return std::nullopt;
 }
 

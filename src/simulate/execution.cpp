@@ -23,40 +23,80 @@ Execution::Execution(const chain::Chain& chain, const Setup& setup)
       forwards_(setup.scope.first_layer, setup.scope.last_layer) {}
 
 std::optional<std::string> Execution::run(const Action& action, std::size_t index) {
-  const bool out = program::is_copy_out(action.op);
-  const bool in = program::is_copy_in(action.op);
-  if (out && setup_.lanes.out.count() <= 0) return "there is no copy lane to the offload tier";
-  if (in && setup_.lanes.in.count() <= 0) return "there is no copy lane from the offload tier";
-  Ledger::Outcome outcome = ledger_.apply(action);
-  if (outcome.fault) return std::move(outcome.fault);
+  last_duration_ = Seconds(0);
+  last_again_ = false;
+  if (setup_.weights.are_there() || program::moves_weights(action.op))
+    if (auto fault = setup_.weights.apply(action)) return fault;
+  if (program::moves_weights(action.op)) {
+    index_ = index;
+    moved_ = true;
+    move_weights(action);
+    return std::nullopt;
+  }
+  if (program::is_copy_out(action.op) && setup_.lanes.out.count() <= 0)
+    return "there is no copy lane to the offload tier";
+  if (program::is_copy_in(action.op) && setup_.lanes.in.count() <= 0)
+    return "there is no copy lane from the offload tier";
+  count_moves();
   lanes_.at(index);
   index_ = index;
-  if (index == setup_.updates.state_begins) coming_state_.bring(lanes_);
+  if (await(action)) return std::nullopt;
+  Ledger::Outcome outcome = ledger_.apply(action);
+  if (outcome.fault) return std::move(outcome.fault);
   take_time(action);
   await_values(action);
   leave_offload_tier(action);
-  await_weights();
-  const CopyKey key = program::moved_value(action);
-  const auto [during, after] = outcome.effect;
-  const Bytes running = base() + during;
-  at_once_ = running;
-  most_at_once_ = std::max(most_at_once_, at_once_);
-  if (out) {
-    lanes_.offload(key, during - after);
-    most_offload_.values = std::max(most_offload_.values, ledger_.offloaded() + returning_bytes_);
-  } else if (in) {
-    const Bytes size = key.tape ? chain_.layer(action.layer).tape : chain_.output(action.layer);
-    if (returning_.emplace(key, size).second) returning_bytes_ += size;
-    lanes_.prefetch(key, size);
-  } else {
-    compute(action, during, after);
-  }
+  run_pass(action, outcome.effect);
   return std::nullopt;
 }
 
+bool Execution::await(const Action& action) {
+  switch (action.op) {
+    case Op::kAwaitWeights:
+      await_weights(action.layer, false);
+      return true;
+    case Op::kAwaitGradients:
+      await_weights(action.layer, true);
+      return true;
+    case Op::kStateIn:
+      has_state_ = moved_ = true;
+      coming_state_.bring(lanes_);
+      return true;
+    case Op::kAwaitState:
+      wait_for_copy(coming_state_.left());
+      has_state_ = false;
+      moved_ = true;
+      return true;
+    default:
+      // Copies of values take place in their own time here.
+      return action.op == Op::kNoteNorm || program::is_placed_copy(action.op);
+  }
+}
+
+void Execution::run_pass(const Action& action, const Ledger::Effect& effect) {
+  const CopyKey key = program::moved_value(action);
+  const auto [during, after] = effect;
+  at_once_ = base() + during;
+  most_at_once_ = std::max(most_at_once_, at_once_);
+  if (program::is_copy_out(action.op)) {
+    lanes_.offload(key, during - after);
+    most_offload_.values = std::max(most_offload_.values, ledger_.offloaded() + returning_bytes_);
+  } else if (program::is_copy_in(action.op)) {
+    const Bytes size = key.tape ? chain_.layer(action.layer).tape : chain_.output(action.layer);
+    if (returning_.emplace(key, size).second) returning_bytes_ += size;
+    lanes_.prefetch(key, size);
+  } else if (action.op == Op::kStep && action.layer > 0) {
+    step(action.layer, during, after);
+  } else {
+    const Seconds begin = lanes_.now();
+    if (action.op == Op::kUpdate) update(action, at_once_);
+    lanes_.run(at_once_, base() + after, last_duration_);
+    if (action.op == Op::kUpdate) last_duration_ = lanes_.now() - begin;
+  }
+  last_end_ = lanes_.now();
+}
+
 void Execution::take_time(const Action& action) {
-  last_duration_ = Seconds(0);
-  last_again_ = false;
   if (is_forward(action.op)) {
     last_duration_ = (action.op == Op::kRetape ? chain_.layer(action.layer).again().time
                                                : chain_.layer(action.layer).forward) /
@@ -65,6 +105,8 @@ void Execution::take_time(const Action& action) {
     if (last_again_) recompute_ += last_duration_;
   } else if (program::adds_gradients(action.op)) {
     last_duration_ = backward_time(action) / setup_.speed;
+  } else if (action.layer > 0) {
+    return;  // a layer's part of the end of the step
   } else if (action.op == Op::kReduceGradients) {
     last_wait_ = setup_.reduce;
     replicas_wait_ += setup_.reduce;
@@ -85,22 +127,17 @@ Seconds Execution::backward_time(const Action& action) const {
 }
 
 // Offloaded state is copied in, updated and copied out in parts, all three overlapped. Layers with
-// streamed weights are counted in use_within(), layers with updates of their own in update().
+// streamed weights are counted in step(), layers with updates of their own in update().
 void Execution::take_update_time() {
   Seconds update = setup_.update;
   Bytes state = setup_.optimizer, away = setup_.optimizer_away;
-  if (setup_.weights.has_points()) {
-    for (const RankWeights::Use& use : setup_.weights.point(index_).within) {
-      update -= chain_.layer(use.layer).update;
-      away -= state_away(use.layer);
-      state -= chain_.layer(use.layer).optimizer;
-    }
-  }
-  for (const auto& [layer, parts] : setup_.updates.layers) {
+  const auto leave_out = [&](int layer) {
     update -= chain_.layer(layer).update;
     away -= state_away(layer);
     state -= chain_.layer(layer).optimizer;
-  }
+  };
+  for (const int layer : setup_.weights.stepped()) leave_out(layer);
+  for (const auto& [layer, parts] : setup_.updates.layers) leave_out(layer);
   last_duration_ = std::max(Seconds(0), update) / setup_.speed;
   if (away <= Bytes(0)) return;
   const Seconds of_away = state > away ? last_duration_ * (away / state) : last_duration_;
@@ -131,13 +168,12 @@ void Execution::update(const Action& action, Bytes held) {
     lanes_.run(held, held, time);
   };
   for (int k = share.first; k < share.end; ++k) {
-    wait_for_weights(coming_state_.next_arrival());
+    wait_for_copy(coming_state_.next_arrival());
     run(all * (coming_state_.next_size() / state));
     state_moved_ += coming_state_.next_size();
-    wait_for_weights(coming_state_.leave(lanes_));
+    wait_for_copy(coming_state_.leave(lanes_));
     coming_state_.bring(lanes_);
   }
-  if (index_ == setup_.updates.last) wait_for_weights(coming_state_.left());
   if (action.micro_batch + 1 < actions) return;
   run(state == Bytes(0) ? all : all * ((state - state_away(action.layer)) / state));
 }
@@ -148,43 +184,39 @@ Bytes Execution::state_away(int layer) const {
   return Bytes(static_cast<Bytes::rep>(share * double(setup_.optimizer_away.count())));
 }
 
-void Execution::compute(const Action& action, Bytes during, Bytes after) {
-  const Seconds begin = lanes_.now();
-  if (!setup_.weights.has_points()) {
-    if (action.op == Op::kUpdate) update(action, base() + during);
-    lanes_.run(base() + during, base() + after, last_duration_);
-    last_end_ = lanes_.now();
-    return;
-  }
-  const program::WeightUses::Point& point = setup_.weights.point(index_);
-  const Bytes running = base() + during;
-  std::vector<program::WeightsMove> moves;
-  if (point.ends) moves = setup_.weights.end(*point.ends);
-  if (action.op == Op::kUpdate) update(action, running);
-  lanes_.run(running, base() + (point.within.empty() ? after : during), last_duration_);
-  for (const RankWeights::Use& use : point.within) use_within(use, during, action.op == Op::kStep);
-  last_end_ = lanes_.now();
-  if (!point.within.empty() || action.op == Op::kUpdate) last_duration_ = last_end_ - begin;
-  if (point.ends) copy_weights(moves);
-  if (action.op == Op::kStep) settle_weights();
-}
-
-void Execution::use_within(const RankWeights::Use& use, Bytes held, bool updates) {
-  await_weights(use.layer, false);
-  await_weights(use.layer, true);
-  const Bytes running = base() + held;
-  at_once_ = std::max(at_once_, running);
-  most_at_once_ = std::max(most_at_once_, at_once_);
-  const Bytes state = updates ? state_away(use.layer) : Bytes(0);
+void Execution::step(int layer, Bytes during, Bytes after) {
+  const Bytes state = state_away(layer);
   state_moved_ += state;
   const Seconds there = state > Bytes(0) ? lanes_.occupy_in(state) : Seconds(0);
-  const Seconds time = updates ? chain_.layer(use.layer).update / setup_.speed : Seconds(0);
+  const Seconds begin = lanes_.now();
+  const Seconds time = chain_.layer(layer).update / setup_.speed;
   busy_ += time;
-  const std::vector<program::WeightsMove> moves = setup_.weights.end(use);
-  lanes_.run(running, base() + held, time);
-  wait_for_weights(there);
+  lanes_.run(base() + during, base() + after, time);
+  wait_for_copy(there);
+  last_duration_ = lanes_.now() - begin;
   if (state > Bytes(0)) lanes_.occupy_out(state);
-  copy_weights(moves);
+}
+
+// Copies out begun at the end of the use before must end before anything is copied in.
+void Execution::move_weights(const Action& action) {
+  switch (action.op) {
+    case Op::kWeightsRelease:
+    case Op::kGradientsRelease:
+      return wait_for_copy(weights_left_);
+    case Op::kWeightsOut:
+    case Op::kGradientsOut:
+      weights_left_ = lanes_.leave(action.layer, setup_.weights.size(action));
+      return;
+    case Op::kWeightsIn:
+    case Op::kGradientsIn: {
+      const Bytes size = setup_.weights.size(action);
+      arrivals_[{action.layer, action.op == Op::kGradientsIn}] = lanes_.fetch(action.layer, size);
+      weights_moved_ += size;
+      return;
+    }
+    default:
+      return;
+  }
 }
 
 void Execution::await_values(const Action& action) {
@@ -202,42 +234,16 @@ void Execution::leave_offload_tier(const Action& action) {
   });
 }
 
-void Execution::await_weights() {
-  if (!setup_.weights.has_points()) return;
-  const program::WeightUses::Point& point = setup_.weights.point(index_);
-  if (point.needs != 0) await_weights(point.needs, false);
-  if (point.needs_gradients) await_weights(point.needs, true);
-}
-
 void Execution::await_weights(int layer, bool gradients) {
   const auto arrival = arrivals_.find({layer, gradients});
-  if (arrival != arrivals_.end()) wait_for_weights(arrival->second);
+  if (arrival != arrivals_.end()) wait_for_copy(arrival->second);
 }
 
-void Execution::wait_for_weights(Seconds time) {
+void Execution::wait_for_copy(Seconds time) {
   const Seconds wait = time - lanes_.now();
   if (wait <= Seconds(0)) return;
   weights_wait_ += wait;
   lanes_.wait_until(time);
-}
-
-// Copies out begun at the end of the use before must end before anything is copied in.
-void Execution::copy_weights(const std::vector<program::WeightsMove>& moves) {
-  using Kind = program::WeightsMove::Kind;
-  wait_for_weights(weights_left_);
-  for (const program::WeightsMove& move : moves) {
-    const Bytes size = setup_.weights.size(move);
-    if (move.kind == Kind::kOut) weights_left_ = lanes_.leave(move.layer, size);
-    if (move.kind != Kind::kIn) continue;
-    arrivals_[{move.layer, move.of_gradients}] = lanes_.fetch(move.layer, size);
-    weights_moved_ += size;
-  }
-}
-
-// A step ends once no weights are being copied.
-void Execution::settle_weights() {
-  wait_for_weights(weights_left_);
-  for (const auto& [what, time] : arrivals_) wait_for_weights(time);
 }
 
 }  // namespace trireme::simulate

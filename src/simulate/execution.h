@@ -46,7 +46,12 @@ class Execution {
   /// run.
   std::optional<std::string> run(const program::Action& action, std::size_t index);
   /// Time passes until `time`, if it is later than now.
-  void wait_until(Seconds time) { lanes_.wait_until(time); }
+  void wait_until(Seconds time) {
+    count_moves();
+    lanes_.wait_until(time);
+  }
+  /// The actions have ended.
+  void end() { wait_until(now()); }
 
   Seconds now() const { return lanes_.now(); }
   Seconds busy() const { return busy_; }
@@ -76,37 +81,44 @@ class Execution {
   Bytes weights_moved() const { return weights_moved_; }
   const Lanes& lanes() const { return lanes_; }
   const Ledger& ledger() const { return ledger_; }
+  const RankWeights& weights() const { return setup_.weights; }
   const Coverage& forwards() const { return forwards_; }
 
  private:
+  void move_weights(const program::Action& action);
+  /// Whether the action only waits, or begins copies, outside the passes; then it is done.
+  bool await(const program::Action& action);
+  /// Runs the action, whose effect on the values of passes is known.
+  void run_pass(const program::Action& action, const Ledger::Effect& effect);
   void take_time(const program::Action& action);
   Seconds backward_time(const program::Action& action) const;
   void take_update_time();
   ComingState state_of_updates() const;
   /// An update of a single layer, or its share of one.
   void update(const program::Action& action, Bytes held);
+  /// The update of a layer's streamed weights at the end of the step.
+  void step(int layer, Bytes during, Bytes after);
   void await_values(const program::Action& action);
   void leave_offload_tier(const program::Action& action);
-  /// Runs the action on the compute lane; updates and uses within it take their time layer by
-  /// layer.
-  void compute(const program::Action& action, Bytes during, Bytes after);
-  void use_within(const RankWeights::Use& use, Bytes held, bool updates);
-  void await_weights();
   void await_weights(int layer, bool gradients);
-  void wait_for_weights(Seconds time);
-  void copy_weights(const std::vector<program::WeightsMove>& moves);
+  /// Compute waits for copies of weights or state.
+  void wait_for_copy(Seconds time);
   /// Offloaded optimizer state of a layer; all layers have an equal share offloaded.
   Bytes state_away(int layer) const;
-  void settle_weights();
+  /// The bytes held once a run of moves, which take no time, is complete.
+  void count_moves() {
+    if (std::exchange(moved_, false)) lanes_.set(index_, base() + ledger_.held());
+  }
   /// Bytes held throughout, with streamed weights and windows counted as they are used now.
   Bytes base() const {
-    const bool has_state = setup_.updates.has_state(index_);
-    return setup_.base - setup_.weights.unused() - (has_state ? Bytes(0) : setup_.update_window);
+    return setup_.base - setup_.weights.unused() - (has_state_ ? Bytes(0) : setup_.update_window);
   }
 
   const chain::Chain& chain_;
   Setup setup_;
-  std::size_t index_ = 0;  ///< index of the current action
+  std::size_t index_ = 0;   ///< index of the current action
+  bool moved_ = false;      ///< the last actions moved weights; their bytes are not counted yet
+  bool has_state_ = false;  ///< state of overlapped updates is being copied
   Ledger ledger_;
   Lanes lanes_;
   ComingState coming_state_;

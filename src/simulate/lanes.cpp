@@ -19,8 +19,15 @@ Lanes::Lanes(const CopyLanes& rates, Bytes held, const Record& record)
 }
 
 void Lanes::at(std::size_t index) {
+  advance(now_);
   index_ = index;
   applied_ = index;
+}
+
+void Lanes::set(std::size_t index, Bytes held) {
+  index_ = index;
+  applied();
+  set_level(held);
 }
 
 void Lanes::run(Bytes during, Bytes after, Seconds duration) {
@@ -36,7 +43,6 @@ void Lanes::run(Bytes during, Bytes after, Seconds duration) {
   now_ = end;
   applied();
   set_level(after);
-  advance(now_);
 }
 
 void Lanes::offload(const CopyKey& key, Bytes size) {

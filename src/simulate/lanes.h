@@ -76,8 +76,10 @@ class Lanes {
   /// Whether a value may still be being copied in.
   bool copies_in() const { return !coming_.empty() || !arriving_.empty(); }
 
-  /// The action that the next calls belong to.
+  /// The action that the next calls belong to; what may happen by now happens before it.
   void at(std::size_t index);
+  /// Action number `index` is applied, takes no time, and leaves `held` bytes.
+  void set(std::size_t index, Bytes held);
   /// Its effects are complete.
   void applied() { applied_ = index_ + 1; }
   /// Occupies the compute lane for `duration`; the bytes held are `during`, then `after`.

@@ -62,7 +62,7 @@ Ledger::Outcome Ledger::apply(const Action& action) {
   const bool runs_layer = program::is_forward(action.op) || program::adds_gradients(action.op) ||
                           action.op == Op::kOffloadTape || action.op == Op::kPrefetchTape ||
                           action.op == Op::kUpdate;
-  if (program::ends_step(action.op)) {
+  if (!program::is_of_pass(action.op) && action.op != program::Op::kUpdate) {
     const Bytes held = state_->held;
     return {std::nullopt, {action.op == program::Op::kStep ? held + scope.step : held, held}};
   }

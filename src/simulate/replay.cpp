@@ -93,22 +93,9 @@ bool is_of_stage(Op op) {
     case Op::kOffloadTape:
     case Op::kPrefetchTape:
       return true;
-    case Op::kLoadInput:
-    case Op::kLoadTarget:
-    case Op::kReadLoss:
-    case Op::kSendOutput:
-    case Op::kReceiveInput:
-    case Op::kSendGradient:
-    case Op::kReceiveGradient:
-    case Op::kBackwardInput:
-    case Op::kBackwardWeights:
-    case Op::kUpdate:
-    case Op::kReduceGradients:
-    case Op::kClip:
-    case Op::kStep:
+    default:
       return false;
   }
-  return false;
 }
 
 std::optional<Fault> run_list(Execution& execution, const StageProgram& program, bool in_backward,

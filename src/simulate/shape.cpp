@@ -23,6 +23,9 @@ std::optional<std::string> head_problem(const Program& program, const Setting& s
 /// Why an action may not be in the list of `rank`; nothing if it may.
 std::optional<std::string> problem(const Program& program, int rank, const Action& action);
 
+/// What is wrong with the end of the step on a rank.
+std::optional<ProgramFault> step_end_of(const std::vector<Action>& actions, int rank);
+
 std::optional<std::string> not_here(const Program& program, int rank, int layer);
 std::optional<std::string> not_a_cut(const Program& program, int rank, int layer, bool below);
 
@@ -81,7 +84,6 @@ std::optional<ProgramFault> check_shape(const Program& program, const Setting& s
 }
 
 std::optional<ProgramFault> check_step_end(const Program& program) {
-  constexpr std::array kEnd = {Op::kReduceGradients, Op::kClip, Op::kStep};
   const bool expected =
       std::any_of(program.ranks.begin(), program.ranks.end(), [](const auto& actions) {
         return std::any_of(actions.begin(), actions.end(),
@@ -91,21 +93,8 @@ std::optional<ProgramFault> check_step_end(const Program& program) {
   if (!trains(program))
     return ProgramFault{-1, 0, std::nullopt,
                         "a program without backwards has nothing to step with"};
-  for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
-    const std::vector<Action>& actions = program.ranks[rank];
-    const std::size_t before = actions.size() - std::min<std::size_t>(3, actions.size());
-    for (std::size_t i = 0; i < actions.size(); ++i) {
-      const bool in_end = i >= before;
-      if (ends_step(actions[i].op) && (!in_end || actions[i].op != kEnd[i - before]))
-        return ProgramFault{static_cast<int>(rank), i, actions[i],
-                            "a step ends with reduce_gradients, clip, step, in this order"};
-    }
-    if (actions.size() < 3 || actions.back().op != Op::kStep || actions[before].op != kEnd[0] ||
-        actions[before + 1].op != kEnd[1])
-      return ProgramFault{static_cast<int>(rank), actions.size(), std::nullopt,
-                          "reduce_gradients, clip, step are missing at the end, which other ranks "
-                          "have"};
-  }
+  for (std::size_t rank = 0; rank < program.ranks.size(); ++rank)
+    if (auto fault = step_end_of(program.ranks[rank], static_cast<int>(rank))) return fault;
   return std::nullopt;
 }
 
@@ -213,6 +202,33 @@ std::optional<std::string> head_problem(const Program& program, const Setting& s
   return std::nullopt;
 }
 
+std::optional<ProgramFault> step_end_of(const std::vector<Action>& actions, int rank) {
+  constexpr std::array kEnd = {Op::kReduceGradients, Op::kClip, Op::kStep};
+  const auto fault = [&](std::size_t index, std::string reason) {
+    return ProgramFault{rank, index,
+                        index < actions.size() ? std::optional(actions[index]) : std::nullopt,
+                        std::move(reason)};
+  };
+  std::size_t passes = actions.size();  // where they end
+  while (passes > 0 && !is_of_pass(actions[passes - 1].op) && actions[passes - 1].op != Op::kUpdate)
+    --passes;
+  std::size_t ended = 0;  // of the three
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    const Action& action = actions[i];
+    const bool is_of_layer =
+        ended > 0 && action.op == kEnd[ended - 1] && action.layer > 0 && action.op != Op::kClip;
+    if (is_of_layer) continue;
+    if (ends_step(action.op) && (i < passes || ended == kEnd.size() || action.op != kEnd[ended]))
+      return fault(i, "a step ends with reduce_gradients, clip, step, in this order");
+    if (ends_step(action.op) && action.layer > 0)
+      return fault(i, concat("the ", name(action.op), " of single layers follows that of layer 0"));
+    if (ends_step(action.op)) ++ended;
+  }
+  if (ended == kEnd.size()) return std::nullopt;
+  return fault(actions.size(),
+               "reduce_gradients, clip, step are missing at the end, which other ranks have");
+}
+
 std::optional<std::string> problem(const Program& program, int rank, const Action& action) {
   const int i = action.layer;
   const int last = program.layers;
@@ -253,9 +269,35 @@ std::optional<std::string> problem(const Program& program, int rank, const Actio
     case Op::kSendGradient:
       return not_a_cut(program, rank, i, false);
     case Op::kReduceGradients:
-    case Op::kClip:
     case Op::kStep:
+      if (i > 0) return not_here(program, rank, i);
+      [[fallthrough]];
+    case Op::kClip:
       if (action.micro_batch != 0) return "an action that ends a step must be of micro-batch 0";
+      return must_be(0);
+    case Op::kRelease:
+    case Op::kReleaseTape:
+    case Op::kCopyIn:
+    case Op::kCopyInTape:
+    case Op::kAwait:
+    case Op::kAwaitTape:
+      if (i >= 0 && i <= last) return std::nullopt;
+      return concat("there is no output ", i, " of 0..", last);
+    case Op::kWeightsIn:
+    case Op::kWeightsOut:
+    case Op::kWeightsRelease:
+    case Op::kWeightsFree:
+    case Op::kAwaitWeights:
+    case Op::kGradientsIn:
+    case Op::kGradientsOut:
+    case Op::kGradientsRelease:
+    case Op::kGradientsFree:
+    case Op::kAwaitGradients:
+    case Op::kGradientsNew:
+    case Op::kNoteNorm:
+      return not_here(program, rank, i);
+    case Op::kStateIn:
+    case Op::kAwaitState:
       return must_be(0);
   }
   return "an operation without a rule";

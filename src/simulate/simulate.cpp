@@ -140,7 +140,7 @@ std::vector<std::pair<std::string, Bytes>> contents_of(const Program& program,
   RankWeights weights(setting, program, rank);
   for (std::size_t i = 0; i < peak.applied; ++i) {
     ledger.apply(actions[i]);
-    weights.after(i);
+    weights.apply(actions[i]);
   }
   Inventory held;
   held.add_all_but(ledger.values(), peak.coming);

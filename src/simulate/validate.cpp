@@ -99,6 +99,7 @@ std::optional<ProgramFault> Proof::incomplete(const Engine& engine) const {
       const Value left = execution.ledger().values().front();
       reason = to_text(left) + (left.away ? " is never brought back" : " is never freed");
     }
+    if (!reason) reason = execution.weights().not_as_begun();
     for (int i = 1; i <= program_.layers && !reason; ++i) {
       if (program_.rank_of_layer[static_cast<std::size_t>(i)] == rank)
         reason = missing_pass(rank, i, execution.forwards());

@@ -24,7 +24,8 @@ struct SharedMemory {
 GpuOutcome train_on(CudaPart& gpu, const config::JobSpec& job, const model::ChainModel& model,
                     const GpuRun& run) {
   const runtime::DataSource data = runtime::random_data(model, job);
-  const program::Program program = plan::compile(run.plan);
+  const program::Program program =
+      run.copies.ranks.empty() ? runtime::program_of(run.plan, model) : run.copies.program;
   const int ranks = static_cast<int>(run.plan.stages.size()) * job.pipeline.replicas.value();
   const auto copies_to = [&](Bytes room) {
     return gpu.make_copies(
@@ -57,8 +58,7 @@ GpuOutcome train_on(CudaPart& gpu, const config::JobSpec& job, const model::Chai
              .channel = *channel,
              .memory = *memory,
              .place = gpu,
-             .copy_points = run.copies.before,
-             .make_copies = [&] { return copies_to(run.copies.offload_peak); },
+             .make_copies = [&] { return copies_to(run.copies.ranks.at(0).offload_peak); },
              .optimizer_parts = {run.part},
              .make_optimizer_copies = copies_to,
              .make_weight_copies = [&] { return copies_to(kRoomForWeights); },

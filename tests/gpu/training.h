@@ -5,7 +5,7 @@
 #include "runtime/small_runs.h"
 
 #include "trireme/device/cuda_part.h"
-#include "trireme/simulate/copy_points.h"
+#include "trireme/simulate/place_copies.h"
 
 #include <ATen/ATen.h>
 
@@ -16,9 +16,9 @@ namespace trireme::device {
 /// How a job is run in a test.
 struct GpuRun {
   plan::Plan plan;
-  Bytes budget;                      ///< 0: none
-  simulate::CopyPoints copies = {};  ///< of plans that move values
-  bool to_file = false;              ///< where they go, instead of to pinned memory
+  Bytes budget;                        ///< 0: none
+  simulate::PlacedCopies copies = {};  ///< of plans that move values
+  bool to_file = false;                ///< where they go, instead of to pinned memory
   runtime::Checkpointing checkpoints = {};
   Bytes part = Bytes(1 << 16);  ///< size of offloaded optimizer state's parts
 };

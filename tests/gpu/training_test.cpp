@@ -58,7 +58,7 @@ class GpuTraining : public Gpu {
   }
 
   GpuOutcome train(const config::JobSpec& job, const plan::Plan& plan, Bytes budget = Bytes(0),
-                   const simulate::CopyPoints& copies = {}) {
+                   const simulate::PlacedCopies& copies = {}) {
     return train_on(cuda(), job, model::make_model(job.model), {plan, budget, copies});
   }
   plan::Plan keep_all(const config::JobSpec& job, const runtime::Split& split = {}) const {
@@ -266,10 +266,11 @@ struct Planned {
     if (auto* plan = std::get_if<plan::Plan>(&answer)) return std::move(*plan);
     return std::nullopt;
   }
-  simulate::CopyPoints copies(const plan::Plan& plan) const {
+  simulate::PlacedCopies copies(const plan::Plan& plan) const {
     const partition::Question asked = question(plan.solver);
-    return simulate::copy_points(plan::compile(plan), partition::setting_of(asked, plan),
-                                 partition::simulated(asked, plan, simulate::Detail::kTimeline), 0);
+    return simulate::place_copies(plan::compile(plan, asked.chain),
+                                  partition::setting_of(asked, plan),
+                                  partition::simulated(asked, plan, simulate::Detail::kTimeline));
   }
 };
 
@@ -288,7 +289,7 @@ TEST_F(GpuTraining, PlansWithinBudgetsGiveTheSameBitsWithThePredictedBytes) {
   Planned planned{costs(job), chain::uniform_platform(1, Bytes(0)), job, model};
   planned.open_offload_tier();
   const plan::Plan everything = keep_all(job);
-  const Bytes all = planned.copies(everything).peak;
+  const Bytes all = planned.copies(everything).ranks[0].peak;
   const GpuOutcome expected = train(job, everything);
   expect_as_predicted(expected.outcome.ranks.at(0).peak, all, "keep_all");
   const Bytes fixed = expected.outcome.ranks.at(0).static_bytes;
@@ -297,14 +298,14 @@ TEST_F(GpuTraining, PlansWithinBudgetsGiveTheSameBitsWithThePredictedBytes) {
       planned.platform.ranks[0].memory = fixed + (all - fixed) * percent / 100;
       const auto plan = planned.plan(solver);
       if (!plan) continue;
-      const simulate::CopyPoints copies = planned.copies(*plan);
+      const simulate::PlacedCopies copies = planned.copies(*plan);
       const GpuOutcome outcome = train(job, *plan, Bytes(0), copies);
       const std::string what = concat(solver, " at ", percent, " %");
       SCOPED_TRACE(what);
       expect_same(expected, outcome);
-      expect_as_predicted(outcome.outcome.ranks.at(0).peak, copies.peak, what);
-      EXPECT_LE(copies.peak, planned.platform.ranks[0].memory);
-      if (copies.offload_peak == Bytes(0)) continue;
+      expect_as_predicted(outcome.outcome.ranks.at(0).peak, copies.ranks[0].peak, what);
+      EXPECT_LE(copies.ranks[0].peak, planned.platform.ranks[0].memory);
+      if (copies.ranks[0].offload_peak == Bytes(0)) continue;
       expect_same(expected,
                   train_on(cuda(), job, model, {*plan, Bytes(0), copies, /*to_file=*/true}));
     }
@@ -317,7 +318,7 @@ TEST_F(GpuTraining, APlanForTheBudgetKeepsToItAndAnotherOneIsRefusedByTheAllocat
   const model::ChainModel model = model::make_model(job.model);
   Planned planned{costs(job), chain::uniform_platform(1, Bytes(0)), job, model};
   const plan::Plan everything = keep_all(job);
-  const Bytes budget = planned.copies(everything).peak * 3 / 4;
+  const Bytes budget = planned.copies(everything).ranks[0].peak * 3 / 4;
   {
     runtime::warm_up(cuda());
     planned.platform.ranks[0].memory = cuda().open_memory("look")->for_tensors(budget);
@@ -348,18 +349,19 @@ TEST_F(GpuTraining, TheHostNeverWaitsForTheDeviceWithinAStep) {
   Planned planned{costs(job), chain::uniform_platform(1, Bytes(0)), job,
                   model::make_model(job.model)};
   planned.open_offload_tier();
-  planned.platform.ranks[0].memory = planned.copies(everything).peak * 2 / 3;
+  planned.platform.ranks[0].memory = planned.copies(everything).ranks[0].peak * 2 / 3;
   const auto moved = planned.plan("offload");
   ASSERT_TRUE(moved);
-  const simulate::CopyPoints copies = planned.copies(*moved);
-  ASSERT_GT(copies.offload_peak, Bytes(0));
-  const auto waits_of = [&](int steps, const plan::Plan& plan, const simulate::CopyPoints& points) {
+  const simulate::PlacedCopies copies = planned.copies(*moved);
+  ASSERT_GT(copies.ranks[0].offload_peak, Bytes(0));
+  const auto waits_of = [&](int steps, const plan::Plan& plan,
+                            const simulate::PlacedCopies& points) {
     job.train.steps = steps;
     const std::int64_t before = host_waits();
     train(job, plan, Bytes(0), points);
     return host_waits() - before;
   };
-  const auto waits_of_a_step = [&](const plan::Plan& plan, const simulate::CopyPoints& points) {
+  const auto waits_of_a_step = [&](const plan::Plan& plan, const simulate::PlacedCopies& points) {
     return waits_of(2, plan, points) - waits_of(1, plan, points);
   };
   EXPECT_EQ(waits_of_a_step(everything, {}), 2);

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -71,10 +72,11 @@ TEST(Updates, ComeBehindWhatSendsOnTheGradient) {
                                               .end = StepEnd::kReduceClipStep}),
                                        {{}, {2}}, UpdatePlace::kInBackward, kLeastAtOnce);
   std::vector<std::string> last;
-  for (std::size_t i = program.ranks[1].size() - 6; i < program.ranks[1].size(); ++i)
+  for (std::size_t i = program.ranks[1].size() - 7; i < program.ranks[1].size(); ++i)
     last.push_back(to_text(program.ranks[1][i]));
   EXPECT_EQ(join(last, ", "),
-            "0:backward 2, 0:send_gradient 1, 0:update 2, 0:reduce_gradients 0, 0:clip 0, "
+            "0:backward 2, 0:send_gradient 1, 0:update 2, 0:await_state 0, 0:reduce_gradients 0, "
+            "0:clip 0, "
             "0:step 0");
 }
 
@@ -90,24 +92,35 @@ TEST(Updates, BeforeForwardsAreNotOfTheLayersThatStayForTheirBackward) {
   EXPECT_EQ(updated_layers(streamed, UpdatePlace::kInBackward, 4), std::vector<int>{});
 }
 
-TEST(Updates, SayWhenTheirStateBeginsToCome) {
+// State comes in from the first backward of the last micro-batch on, or first of all, and is gone
+// after the last update.
+TEST(Updates, StandBetweenTheCopiesOfTheirState) {
   const auto updates = [](UpdatePlace place) {
     return with_updates(one_rank(3, 4, 2), {{1, 2}}, place, 3).ranks[0];
   };
+  const auto at = [](const std::vector<Action>& actions, Op op) {
+    const auto found = std::find_if(actions.begin(), actions.end(),
+                                    [&](const Action& action) { return action.op == op; });
+    EXPECT_NE(found, actions.end());
+    return static_cast<std::size_t>(found - actions.begin());
+  };
   const std::vector<Action> behind = updates(UpdatePlace::kInBackward);
+  EXPECT_EQ(to_text(behind[at(behind, Op::kStateIn) + 1]), "3:backward 3");
+  EXPECT_EQ(to_text(behind[at(behind, Op::kAwaitState) - 1]), "0:update 1");
+  EXPECT_EQ(to_text(behind[at(behind, Op::kAwaitState) + 1]), "0:reduce_gradients 0");
+  const std::vector<Action> before = updates(UpdatePlace::kInForward);
+  EXPECT_EQ(at(before, Op::kStateIn), 0u);
+  EXPECT_EQ(before[at(before, Op::kAwaitState) - 1].op, Op::kUpdate);
+
   const LayerUpdates found = layer_updates(behind);
   EXPECT_EQ(found.place, UpdatePlace::kInBackward);
-  EXPECT_EQ(to_text(behind[found.state_begins]), "3:backward 3");
   ASSERT_EQ(found.layers.size(), 2u);
   EXPECT_EQ(found.layers[0].layer, 2);
   EXPECT_EQ(found.parts(2), 2);
   EXPECT_EQ(found.parts(1), 1);
   EXPECT_EQ(found.parts(3), 0);
-  const LayerUpdates before = layer_updates(updates(UpdatePlace::kInForward));
-  EXPECT_EQ(before.place, UpdatePlace::kInForward);
-  EXPECT_EQ(before.state_begins, 0u);
-  const std::vector<Action> none = one_rank(3, 4, 2).ranks[0];
-  EXPECT_EQ(layer_updates(none).state_begins, none.size());
+  EXPECT_EQ(layer_updates(before).place, UpdatePlace::kInForward);
+  EXPECT_TRUE(layer_updates(one_rank(3, 4, 2).ranks[0]).layers.empty());
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include "trireme/profile/measure.h"
 #include "trireme/profile/tied_weights.h"
 #include "trireme/runtime/copies.h"
-#include "trireme/simulate/copy_points.h"
+#include "trireme/simulate/place_copies.h"
 #include "trireme/simulate/validate.h"
 #include "trireme/tier/memory.h"
 
@@ -21,6 +21,9 @@
 
 namespace trireme::runtime {
 namespace {
+
+using program::Action;
+using program::Op;
 
 /// Suffixes of the names of solvers whose plans offload all of the optimizer's state, or all
 /// weights that may be, or run all micro-batches through the layers together, or update layers
@@ -40,31 +43,30 @@ BytesPerSecond fitting_rate(const chain::Chain& chain) {
   return BytesPerSecond(static_cast<double>(bytes.count()) / time.count());
 }
 
-/// A rank's actions, and what its copies do before each of them.
-struct Step {
-  std::vector<program::Action> actions;
-  std::vector<simulate::CopyPoint> before;
-};
-
-bool updates_in_backward(const Step& step) {
-  return program::layer_updates(step.actions).place == program::UpdatePlace::kInBackward;
+bool updates_in_backward(const std::vector<Action>& actions) {
+  return program::layer_updates(actions).place == program::UpdatePlace::kInBackward;
 }
 
-/// Removes the actions that consume gradients, so that these stay. Their copies are done before the
-/// next action.
-Step without_end(const Step& step) {
-  const bool updates_gradients = updates_in_backward(step);
-  Step result;
-  simulate::CopyPoint before;
-  for (std::size_t i = 0; i < step.actions.size(); ++i) {
-    before.releases += step.before[i].releases;
-    before.begins += step.before[i].begins;
-    const program::Op op = step.actions[i].op;
-    if (program::ends_step(op) || (updates_gradients && op == program::Op::kUpdate)) continue;
-    result.actions.push_back(step.actions[i]);
-    result.before.push_back(std::exchange(before, {}));
-  }
-  return result;
+bool is_of_weights(const Action& action) {
+  return program::moves_weights(action.op) || action.op == Op::kAwaitWeights ||
+         action.op == Op::kAwaitGradients || action.op == Op::kNoteNorm;
+}
+
+/// A step without the actions that consume gradients, so that these stay.
+std::vector<Action> without_end(const std::vector<Action>& actions,
+                                const StreamedWeights* weights) {
+  const auto end =
+      std::find(actions.begin(), actions.end(), Action{.op = Op::kReduceGradients, .layer = 0});
+  std::vector<Action> result(actions.begin(), end);
+  if (!updates_in_backward(actions)) return result;
+  std::erase_if(result, [](const Action& action) {
+    return is_of_weights(action) || action.op == Op::kUpdate || action.op == Op::kStateIn ||
+           action.op == Op::kAwaitState;
+  });
+  const int last = std::max_element(result.begin(), result.end(), [](const auto& a, const auto& b) {
+                     return a.layer < b.layer;
+                   })->layer;
+  return program::with_weights(result, weights->streaming(last));
 }
 
 partition::Question question_of(const chain::Chain& chain, const chain::Platform& platform,
@@ -166,7 +168,7 @@ std::string Subject::fault(const plan::Plan& plan) const {
   const partition::Question question = question_of(chain_, platform(Bytes(0)), model_, job_);
   try {
     const auto fault =
-        simulate::validate(plan::compile(plan), partition::setting_of(question, plan));
+        simulate::validate(plan::compile(plan, chain_), partition::setting_of(question, plan));
     return fault ? simulate::to_text(*fault) : "";
   } catch (const InputError& error) {
     return error.what();
@@ -183,21 +185,22 @@ std::unique_ptr<StreamedWeights> Subject::streamed(const plan::Plan& plan) {
 }
 
 PlannedRun Subject::run(const plan::Plan& plan, Bytes budget, double speed) {
-  const program::Program program = plan::compile(plan);
   const partition::Question question = question_of(chain_, platform(budget, speed), model_, job_);
   const simulate::Simulation timeline =
       partition::simulated(question, plan, simulate::Detail::kTimeline);
   const simulate::Setting setting = partition::setting_of(question, plan);
-  const simulate::CopyPoints points = simulate::copy_points(program, setting, timeline, 0);
+  const simulate::PlacedCopies placed =
+      simulate::place_copies(plan::compile(plan, chain_), setting, timeline);
+  const program::Program& program = placed.program;
+  const Bytes peak = placed.ranks.front().peak;
   const Bytes window = plan::update_windows(plan).front();
   const chain::StateParts parts =
-      window > Bytes(0)
-          ? chain::state_parts(chain_, window)
-          : chain::StateParts{(points.peak - setting.static_bytes.at(0) - Bytes(1024)) / 3};
+      window > Bytes(0) ? chain::state_parts(chain_, window)
+                        : chain::StateParts{(peak - setting.static_bytes.at(0) - Bytes(1024)) / 3};
   const simulate::OffloadRoom& offload = timeline.ranks.front().offloaded;
   const tier::OffloadStoreOptions of_values{.host = offload.values / 2,
                                             .disk = offload.values - offload.values / 2};
-  PlannedRun run{.numbers = {}, .peak = {}, .predicted_peak = points.peak};
+  PlannedRun run{.numbers = {}, .peak = {}, .predicted_peak = peak};
   comm::run_local(1, {.timeout = Seconds(30), .stop_requested = {}}, [&](comm::Channel& channel) {
     machine_.begin();
     const auto memory = machine_.open_memory();
@@ -238,15 +241,15 @@ PlannedRun Subject::run(const plan::Plan& plan, Bytes budget, double speed) {
       for (const int step : {0, 1}) {
         const Feed feed{[&](int m) { return data_.input(step, m); },
                         [&](int m) { return data_.target(step, m); }};
-        const Step whole{program.ranks[0], points.before};
+        const std::vector<Action>& whole = program.ranks[0];
         // Gradients that no update consumes leave with their weights: more is on the device than
         // was planned.
         if (step == 1 && updates_in_backward(whole)) {
           run.peak = memory->peak();
           if (is_held_to_it) memory->set_budget(Bytes(INT64_MAX));
         }
-        const auto [actions, before] = step == 0 ? whole : without_end(whole);
-        const RunResult result = executor.train(actions, feed, step, 1e-2, before);
+        const std::vector<Action> actions = step == 0 ? whole : without_end(whole, weights.get());
+        const RunResult result = executor.train(actions, feed, step, 1e-2);
         run.numbers.losses.insert(run.numbers.losses.end(), result.losses.begin(),
                                   result.losses.end());
       }

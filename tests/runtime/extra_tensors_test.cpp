@@ -233,7 +233,7 @@ TEST_P(ExtraTensors, AreTakenOnlyWhereTheySayNothingNew) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, ExtraTensors, testing::ValuesIn(kCases),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace
 }  // namespace trireme::runtime

@@ -7,7 +7,7 @@
 #include "trireme/core/text.h"
 #include "trireme/program/needs.h"
 #include "trireme/runtime/copies.h"
-#include "trireme/simulate/copy_points.h"
+#include "trireme/simulate/place_copies.h"
 #include "trireme/tier/memory.h"
 
 #include <ATen/Parallel.h>
@@ -32,28 +32,32 @@ std::vector<Action> actions_of(const std::string& text) {
   return actions;
 }
 
-/// The latest copy points: everything is freed and allocated as late as possible.
-std::vector<simulate::CopyPoint> as_late_as_possible(const std::vector<Action>& actions) {
-  std::vector<simulate::CopyPoint> points(actions.size());
+/// The actions with their copies placed so that everything is freed and allocated as late as
+/// possible.
+std::vector<Action> as_late_as_possible(const std::vector<Action>& actions) {
+  using program::Op;
+  std::vector<Action> placed;
   std::vector<program::ValueKey> leaving, coming;
-  const auto begin_through = [&](std::size_t at, const program::ValueKey& key) {
-    const auto place = std::find(coming.begin(), coming.end(), key);
-    if (place == coming.end()) return;
-    const auto last = std::find(leaving.begin(), leaving.end(), key);
-    if (last != leaving.end()) {
-      points[at].releases += static_cast<int>(last - leaving.begin()) + 1;
-      leaving.erase(leaving.begin(), last + 1);
-    }
-    points[at].begins += static_cast<int>(place - coming.begin()) + 1;
-    coming.erase(coming.begin(), place + 1);
+  const auto place = [&](Op op, Op of_tape, std::vector<program::ValueKey>& values,
+                         const program::ValueKey& last) {
+    const auto end = std::find(values.begin(), values.end(), last);
+    if (end == values.end()) return;
+    for (auto value = values.begin(); value <= end; ++value)
+      placed.push_back({value->tape ? of_tape : op, value->layer, value->micro_batch});
+    values.erase(values.begin(), end + 1);
   };
-  for (std::size_t i = 0; i < actions.size(); ++i) {
-    program::for_each_need(actions[i],
-                           [&](const program::ValueKey& key) { begin_through(i, key); });
-    if (program::is_copy_out(actions[i].op)) leaving.push_back(program::moved_value(actions[i]));
-    if (program::is_copy_in(actions[i].op)) coming.push_back(program::moved_value(actions[i]));
+  for (const Action& action : actions) {
+    program::for_each_need(action, [&](const program::ValueKey& key) {
+      if (std::find(coming.begin(), coming.end(), key) == coming.end()) return;
+      place(Op::kRelease, Op::kReleaseTape, leaving, key);
+      place(Op::kCopyIn, Op::kCopyInTape, coming, key);
+      placed.push_back({key.tape ? Op::kAwaitTape : Op::kAwait, key.layer, key.micro_batch});
+    });
+    if (program::is_copy_out(action.op)) leaving.push_back(program::moved_value(action));
+    if (program::is_copy_in(action.op)) coming.push_back(program::moved_value(action));
+    placed.push_back(action);
   }
-  return points;
+  return placed;
 }
 
 /// One rank with an MLP of four layers (the last with the loss), run once.
@@ -103,10 +107,11 @@ class OneStep {
     Reducer reducer(channel, Position::of(0, 1, 1), stage);
     Optimizer optimizer(job_.train.optimizer, stage);
     Copies copies(store_);
+    const std::vector<Action> actions = as_late_as_possible(program.ranks[0]);
     std::size_t next = 0;
     Executor executor({stage, boundary, reducer, optimizer, &copies},
                       {.seed = 5, .owns_default_generator = true, .stop_requested = [&] {
-                         const bool turns = program::is_copy_in(program.ranks[0].at(next++).op);
+                         const bool turns = program::is_copy_in(actions.at(next++).op);
                          if (turns && at_turn) at_turn(copies);
                          return false;
                        }});
@@ -114,8 +119,7 @@ class OneStep {
     const Feed feed{[&](int m) { return data.input(0, m); },
                     [&](int m) { return data.target(0, m); }};
     account.reset_peak();
-    const RunResult run =
-        executor.train(program.ranks[0], feed, 0, 0, as_late_as_possible(program.ranks[0]));
+    const RunResult run = executor.train(actions, feed, 0, 0);
     peak_ = account.peak();
     EXPECT_EQ(copies.offload_used(), Bytes(0));
     std::vector<at::Tensor> result;

@@ -11,7 +11,7 @@
 #include "trireme/partition/planner.h"
 #include "trireme/profile/measure.h"
 #include "trireme/runtime/copies.h"
-#include "trireme/simulate/copy_points.h"
+#include "trireme/simulate/place_copies.h"
 #include "trireme/simulate/validate.h"
 #include "trireme/tier/memory.h"
 
@@ -115,11 +115,18 @@ class RandomPipelines : public testing::TestWithParam<Kind> {
   bool is_legal(const plan::Plan& plan) const {
     const chain::Platform platform = platform_for(plan);
     try {
-      return !simulate::validate(plan::compile(plan),
-                                 {.chain = &chain_, .platform = &platform, .static_bytes = {}});
+      return !simulate::validate(plan::compile(plan, chain_), setting_of(plan, platform));
     } catch (const InputError&) {
       return false;
     }
+  }
+
+  simulate::Setting setting_of(const plan::Plan& plan, const chain::Platform& platform) const {
+    return {.chain = &chain_,
+            .platform = &platform,
+            .static_bytes = {},
+            .streamed = plan::streamed_weights(plan, chain_),
+            .weights_at_once = plan.weights_at_once};
   }
 
   static chain::Platform platform_for(const plan::Plan& plan) {
@@ -134,38 +141,37 @@ class RandomPipelines : public testing::TestWithParam<Kind> {
   Outcome run(const plan::Plan& plan, const Checkpointing& checkpoints = {}) {
     const int ranks = plan::ranks_of(plan);
     const chain::Platform platform = platform_for(plan);
-    const program::Program program = plan::compile(plan);
-    const simulate::Setting setting{.chain = &chain_, .platform = &platform, .static_bytes = {}};
+    const program::Program whole = plan::compile(plan, chain_);
+    const simulate::Setting setting = setting_of(plan, platform);
     EXPECT_TRUE(is_legal(plan));
-    const simulate::Simulation timeline =
-        simulate::simulate(program, setting, simulate::Detail::kTimeline);
+    const program::Program program =
+        simulate::place_copies(whole, setting,
+                               simulate::simulate(whole, setting, simulate::Detail::kTimeline))
+            .program;
     const DataSource data = random_data(model_, job_);
     Outcome outcome;
     comm::run_local(
         ranks, {.timeout = job_.pipeline.timeout, .stop_requested = {}},
         [&](comm::Channel& channel) {
-          Trainer trainer(
-              {.job = job_,
-               .model = model_,
-               .plan = plan,
-               .program = program,
-               .data = data,
-               .channel = channel,
-               .memory = tier::MemoryAccount::open("rank"),
-               .copy_points =
-                   simulate::copy_points(program, setting, timeline, channel.rank()).before,
-               .make_copies = copies_to_memory,
-               .optimizer_parts = {Bytes(3000)},
-               .make_optimizer_copies =
-                   [](Bytes room) {
-                     return std::make_unique<Copies>(
-                         tier::OffloadStoreOptions{.host = room, .disk = Bytes(0)});
-                   },
-               .make_weight_copies = copies_to_memory,
-               .checkpoints = checkpoints,
-               .owns_process = ranks == 1,
-               .stop_requested = {},
-               .since_start = [] { return Seconds(0); }});
+          Trainer trainer({.job = job_,
+                           .model = model_,
+                           .plan = plan,
+                           .program = program,
+                           .data = data,
+                           .channel = channel,
+                           .memory = tier::MemoryAccount::open("rank"),
+                           .make_copies = copies_to_memory,
+                           .optimizer_parts = {Bytes(3000)},
+                           .make_optimizer_copies =
+                               [](Bytes room) {
+                                 return std::make_unique<Copies>(
+                                     tier::OffloadStoreOptions{.host = room, .disk = Bytes(0)});
+                               },
+                           .make_weight_copies = copies_to_memory,
+                           .checkpoints = checkpoints,
+                           .owns_process = ranks == 1,
+                           .stop_requested = {},
+                           .since_start = [] { return Seconds(0); }});
           const Outcome mine = trainer.run(nullptr);
           const std::lock_guard lock(mutex_);
           if (channel.rank() == 0) outcome = mine;
@@ -190,7 +196,7 @@ TEST_P(RandomPipelines, GiveTheBitsOfOneStageThatKeepsEverything) {
   for (unsigned seed = 0; seed < kPipelines; ++seed) {
     simulate::Dice dice(seed);
     const plan::Plan plan = plan_of(dice);
-    const std::string text = program::to_text(plan::compile(plan));
+    const std::string text = program::to_text(plan::compile(plan, chain_));
     SCOPED_TRACE(concat("pipeline ", seed, ":\n", text));
     const Outcome found = run(plan);
     ASSERT_EQ(found.parameters_digest, expected.parameters_digest);

@@ -25,6 +25,24 @@ std::vector<int> layers_with_weights(const model::ChainModel& model, int first, 
   return layers;
 }
 
+program::Program program_of(const plan::Plan& plan, const model::ChainModel& model) {
+  // Untied frozen weights are streamed, or where there are none untied trained ones.
+  const std::vector<char> are_frozen = model::of_every_layer(model, [](const model::Layer& layer) {
+    return static_cast<char>(std::any_of(
+        layer.parameters().begin(), layer.parameters().end(),
+        [](const model::Parameter& one) { return one.tie.empty() && !one.is_trained; }));
+  });
+  std::vector<program::WeightsKind> kinds(static_cast<std::size_t>(model.length()) + 1);
+  for (const std::vector<int>& layers : plan::streamed_layers(plan))
+    for (const int layer : layers)
+      kinds[static_cast<std::size_t>(layer)] = are_frozen[static_cast<std::size_t>(layer - 1)] != 0
+                                                   ? program::WeightsKind::kFrozen
+                                                   : program::WeightsKind::kTrained;
+  return program::with_weights(
+      plan::compile(plan),
+      {.kinds = kinds, .at_once = plan.weights_at_once, .has_replicas = plan.replicas > 1});
+}
+
 Outcome run_small(config::JobSpec job, const Split& split,
                   const std::function<void(int rank, Trainer&)>& look, const device::Place& place,
                   const Checkpointing& checkpoints, Observer* observer) {
@@ -35,7 +53,7 @@ Outcome run_small(config::JobSpec job, const Split& split,
   plan::Plan plan = plan_of(model, job, split);
   plan.lean_tapes = job.memory.tapes == "lean";
   const DataSource data = random_data(model, job, std::min(2, job.train.validation_batches));
-  const program::Program program = plan::compile(plan);
+  const program::Program program = program_of(plan, model);
   const int ranks = split.replicas * plan::ranks_of(plan);
   const auto store = [&](Bytes room) {
     return tier::OffloadStoreOptions{.host = split.to_file ? Bytes(0) : room,

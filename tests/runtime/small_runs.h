@@ -127,6 +127,7 @@ inline plan::Plan plan_of(const model::ChainModel& model, const config::JobSpec&
   plan.weights_at_once = split.at_once;
   plan.group = split.group;
   plan.updates = split.updates;
+  plan.replicas = split.replicas;
   if (split.shards) plan.optimizer_shards = split.replicas;
   int first = 1;
   std::vector<int> ends = split.cut;
@@ -149,6 +150,9 @@ inline plan::Plan plan_of(const model::ChainModel& model, const config::JobSpec&
   }
   return plan;
 }
+
+/// The plan's program with the moves of its streamed weights, without copies of values.
+program::Program program_of(const plan::Plan& plan, const model::ChainModel& model);
 
 /// Trains on threads and then passes every rank's trainer to `look`.
 Outcome run_small(config::JobSpec job, const Split& split,

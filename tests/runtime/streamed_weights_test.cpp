@@ -219,7 +219,8 @@ TEST(StreamedWeights, ThatAreNotHeldAreRefused) {
   EXPECT_EQ(two.storage().data(), nullptr);
   EXPECT_EQ(gradients.storage().data(), nullptr);
   EXPECT_THROW(weights.await(2, false), LogicError);
-  EXPECT_EQ(weights.hold({{2}, {3}}).size(), 2U);
+  EXPECT_EQ(weights.moves_to({{2}, {3}}).size(), 2U);
+  weights.hold({{2}, {3}});
   EXPECT_THROW(weights.await(3, true), LogicError);
   weights.await(2, false);
   EXPECT_EQ(two.sum().item<float>(), 128);
@@ -227,7 +228,8 @@ TEST(StreamedWeights, ThatAreNotHeldAreRefused) {
   weights.close();
   EXPECT_EQ(three.storage().data(), nullptr);
   using Gradients = program::HeldLayer::Gradients;
-  EXPECT_EQ(weights.hold({{3, true, Gradients::kSums}}).size(), 2U);
+  EXPECT_EQ(weights.moves_to({{3, true, Gradients::kSums}}).size(), 2U);
+  weights.hold({{3, true, Gradients::kSums}});
   weights.await(3, false);
   weights.await(3, true);
   EXPECT_EQ(three.sum().item<float>(), 256);

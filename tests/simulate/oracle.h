@@ -219,10 +219,7 @@ class Oracle {
         add(output ? 'x' : 'g', i);
         break;
       }
-      case Op::kUpdate:
-      case Op::kReduceGradients:
-      case Op::kClip:
-      case Op::kStep:
+      default:
         break;
     }
     memory.peak = std::max({memory.peak, before, at_work, held(memory)});

@@ -5,7 +5,7 @@
 
 #include "simulate/simulated.h"
 
-#include "trireme/simulate/copy_points.h"
+#include "trireme/simulate/place_copies.h"
 #include "trireme/simulate/replay.h"
 
 #include <gmock/gmock.h>
@@ -69,8 +69,8 @@ TEST(Simulate, AStepHasRoomForTheLeastPartsOfStateThatIsAway) {
   EXPECT_EQ(moved.ranks[0].peak.size, Bytes(5000 + 3 * 768 + 1024));
   EXPECT_EQ(to_text(moved.ranks[0].peak.action.value()), "0:step 0");
   EXPECT_EQ(moved.ranks[0].offloaded.state, Bytes(40'000 + 768)) << "a cut is at a line";
-  const CopyPoints points = copy_points(program, setting, moved, 0);
-  EXPECT_EQ(points.peak, moved.ranks[0].peak.size);
+  const PlacedBytes placed = place_copies(program, setting, moved).ranks[0];
+  EXPECT_EQ(placed.peak, moved.ranks[0].peak.size);
 
   chain.layers[0].tape = Bytes(10'000);
   EXPECT_GT(simulate(program, setting).ranks[0].peak.size, Bytes(15'000));

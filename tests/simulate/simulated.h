@@ -5,6 +5,7 @@
 #include "simulate/random_programs.h"
 
 #include "trireme/core/text.h"
+#include "trireme/program/weights.h"
 #include "trireme/simulate/simulate.h"
 
 #include <gtest/gtest.h>
@@ -37,6 +38,13 @@ inline void expect_all_time_is_told(const Simulation& simulation) {
   for (const RankResult& rank : simulation.ranks)
     EXPECT_NEAR((rank.busy + rank.wait_for_ranks + rank.wait_for_copies).count(), rank.end.count(),
                 1e-9 * rank.end.count());
+}
+
+/// The program with the moves of the weights that the setting streams.
+inline Program with_weights(const Program& program, const Setting& setting) {
+  return program::with_weights(
+      program,
+      program::streaming_of(setting.streamed, setting.weights_at_once, setting.replicas > 1));
 }
 
 /// Stage k of one layer each, kept.

@@ -16,13 +16,15 @@ Simulation streamed(double rate, int micro_batches, int at_once = 2) {
   chain::Platform platform = free_platform(1);
   platform.ranks[0].host = Bytes(40);
   platform.ranks[0].in = BytesPerSecond(rate);
-  const Program program = program::lower({.stages = {program::keep_all(1, 4)},
-                                          .order = program::one_f_one_b({1, micro_batches}),
-                                          .rank_of_stage = {}});
   Setting setting{.chain = &chain, .platform = &platform, .static_bytes = {Bytes(10) * at_once}};
   const chain::OffloadWeights ten{.weights = Bytes(10), .gradients = {}};
   setting.weights_at_once = at_once;
   setting.streamed = {{}, ten, ten, ten, ten};
+  const Program program =
+      with_weights(program::lower({.stages = {program::keep_all(1, 4)},
+                                   .order = program::one_f_one_b({1, micro_batches}),
+                                   .rank_of_stage = {}}),
+                   setting);
   EXPECT_FALSE(validate(program, setting));
   Simulation result = simulate(program, setting, Detail::kTimeline);
   expect_all_time_is_told(result);
@@ -86,10 +88,11 @@ struct TrainedStreams {
   }
 
   Program program() const {
-    return program::lower({.stages = {program::keep_all(1, 4)},
-                           .order = program::one_f_one_b({1, micro_batches}),
-                           .rank_of_stage = {},
-                           .end = program::StepEnd::kReduceClipStep});
+    return with_weights(program::lower({.stages = {program::keep_all(1, 4)},
+                                        .order = program::one_f_one_b({1, micro_batches}),
+                                        .rank_of_stage = {},
+                                        .end = program::StepEnd::kReduceClipStep}),
+                        setting);
   }
   Simulation run() const {
     EXPECT_FALSE(validate(program(), setting));
@@ -111,7 +114,8 @@ TEST(SimulateStreams, StreamedWeightsThatAreTrainedGoWithTheirGradients) {
   const Simulation result = TrainedStreams(1).run();
   ASSERT_FALSE(result.fault);
   EXPECT_EQ(timeline(result, 0),
-            "F0 0-1, F0 1-2, F0 2-3, F0 3-4, B0 4-6, B0 6-8, B0 8-10, B0 10-12, F0 12-18");
+            "F0 0-1, F0 1-2, F0 2-3, F0 3-4, B0 4-6, B0 6-8, B0 8-10, B0 10-12, F0 12-13, "
+            "F0 13-14, F0 15-16, F0 17-18");
   EXPECT_DOUBLE_EQ(result.step.count(), 19);
   EXPECT_DOUBLE_EQ(result.ranks[0].busy.count(), 4 * (1 + 2 + 1));
   EXPECT_DOUBLE_EQ(result.ranks[0].wait_for_copies.count(), 3);
@@ -166,16 +170,40 @@ TEST(SimulateStreams, TrainedStreamsNeedAWayBack) {
             "rank 0 has trained weights in the offload tier, but no copy lane back to there");
 }
 
+// Every move is needed: a program without any one of them is refused, or takes more than its
+// window.
+TEST(SimulateStreams, MovesOfStreamedWeightsAreAllNeeded) {
+  const TrainedStreams streams(2);
+  const Program whole = streams.program();
+  int moves = 0;
+  for (std::size_t i = 0; i < whole.ranks[0].size(); ++i) {
+    const Op op = whole.ranks[0][i].op;
+    if (!program::moves_weights(op) || op == Op::kWeightsRelease || op == Op::kGradientsRelease)
+      continue;
+    Program without = whole;
+    without.ranks[0].erase(without.ranks[0].begin() + static_cast<std::ptrdiff_t>(i));
+    const auto fault = validate(without, streams.setting);
+    EXPECT_TRUE(fault) << to_text(whole.ranks[0][i]);
+    ++moves;
+  }
+  EXPECT_GT(moves, 30);
+}
+
 TEST(SimulateStreams, StreamedWeightsNeedALaneAndRoom) {
   const chain::Chain chain = chain_of(1, {{1, 2, 1, 1}});
   chain::Platform platform = free_platform(1);
-  const Program program = one_layer_each(1, program::one_f_one_b({1, 1}));
   Setting setting{.chain = &chain, .platform = &platform, .static_bytes = {}};
   setting.streamed = {{}, {.weights = Bytes(10), .gradients = {}}};
+  const Program without = one_layer_each(1, program::one_f_one_b({1, 1}));
+  const Program program = with_weights(without, setting);
   EXPECT_EQ(simulate(program, setting).fault->reason,
             "rank 0 has weights in the offload tier, but no copy lane from there");
   platform.ranks[0].in = BytesPerSecond(1);
   EXPECT_FALSE(simulate(program, setting).fault);
+  platform.ranks[0].host = Bytes(10);
+  EXPECT_FALSE(validate(program, setting));
+  EXPECT_EQ(to_text(*validate(without, setting)),
+            "rank 0, action 2 (0:forward_tape 1): the weights of layer 1 are not on the device");
   platform.ranks[0].host = Bytes(9);
   EXPECT_EQ(validate(program, setting)->reason, "needs 10 bytes in the offload tier, which has 9");
   setting.streamed.pop_back();

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,9 @@ struct Updates {
     setting.static_bytes = {Bytes(100)};
   }
 
-  Program program(UpdatePlace place) const {
+  Program program(UpdatePlace place) const { return with_weights(passes(place), setting); }
+  /// Without the moves of weights.
+  Program passes(UpdatePlace place) const {
     const int last = chain.length();
     const Program whole = program::in_groups(
         program::lower(
@@ -88,7 +91,7 @@ TEST(SimulateUpdates, BeforeForwardsAreOfTheStepBefore) {
   ASSERT_FALSE(result.fault);
   EXPECT_EQ(timeline(result, 0),
             "F0 0-1, F0 1-2, F0 2-3, F0 3-4, F0 4-5, F0 5-6, B0 6-8, B0 8-10, B0 10-12, B0 12-14, "
-            "F0 14-17");
+            "F0 14-15, F0 16-17");
   EXPECT_DOUBLE_EQ(result.step.count(), 20);
   EXPECT_DOUBLE_EQ(result.ranks[0].busy.count(), 16);
 }
@@ -140,36 +143,49 @@ std::string refusal(const Updates& updates, const Program& program) {
 
 TEST(ValidateUpdates, SaysWhatIsWrongWithThem) {
   Updates updates(4, 1, 1);
-  const Program behind = updates.program(UpdatePlace::kInBackward);
-  EXPECT_EQ(refusal(updates, behind), "");
+  EXPECT_EQ(refusal(updates, updates.program(UpdatePlace::kInBackward)), "");
+  const Program behind = updates.passes(UpdatePlace::kInBackward);
   updates.setting.replicas = 2;
   EXPECT_EQ(refusal(updates, behind),
-            "rank 0, action 8 (0:update 4): replicas sum their gradients at the end of the step: "
+            "rank 0, action 9 (0:update 4): replicas sum their gradients at the end of the step: "
             "no layer is updated before");
   EXPECT_EQ(refusal(updates, updates.program(UpdatePlace::kInForward)), "");
   updates.setting.replicas = 1;
 
   Program changed = behind;
-  changed.ranks[0].insert(changed.ranks[0].begin() + 9, {Op::kUpdate, 4, 0});
+  changed.ranks[0].insert(changed.ranks[0].begin() + 10, {Op::kUpdate, 4, 0});
   EXPECT_EQ(refusal(updates, changed),
-            "rank 0, action 9 (0:update 4): is part 0 of an update, expected 1");
+            "rank 0, action 10 (0:update 4): is part 0 of an update, expected 1");
   changed = behind;
-  std::swap(changed.ranks[0][7], changed.ranks[0][8]);
+  std::swap(changed.ranks[0][8], changed.ranks[0][9]);
   EXPECT_EQ(refusal(updates, changed),
-            "rank 0, action 7 (0:update 4): an update must be before all forwards of its layer or "
+            "rank 0, action 8 (0:update 4): an update must be before all forwards of its layer or "
             "after all its backwards");
-  changed = updates.program(UpdatePlace::kInForward);
-  changed.ranks[0].insert(changed.ranks[0].end() - 3, {Op::kUpdate, 4, 0});
+  changed = updates.passes(UpdatePlace::kInForward);
+  const auto ends =
+      std::find(changed.ranks[0].begin(), changed.ranks[0].end(), program::Action{Op::kAwaitState});
+  std::rotate(ends, ends + 1, changed.ranks[0].end() - 3);
+  changed.ranks[0].insert(changed.ranks[0].end() - 4, {Op::kUpdate, 4, 0});
   EXPECT_EQ(refusal(updates, changed),
-            "rank 0, action 13 (0:update 4): all updates must be before forwards, or all after "
+            "rank 0, action 14 (0:update 4): all updates must be before forwards, or all after "
             "backwards");
   changed = behind;
   changed.ranks[0].resize(changed.ranks[0].size() - 3);
   EXPECT_EQ(refusal(updates, changed),
-            "rank 0, action 8 (0:update 4): a program that updates layers ends with a step");
+            "rank 0, action 9 (0:update 4): a program that updates layers ends with a step");
+  changed = behind;
+  changed.ranks[0].erase(changed.ranks[0].begin());
+  std::erase(changed.ranks[0], program::Action{Op::kStateIn});
+  EXPECT_EQ(refusal(updates, changed),
+            "rank 0, action 7 (0:update 4): state_in comes before the first update");
+  changed = behind;
+  std::erase(changed.ranks[0], program::Action{Op::kAwaitState});
+  changed.ranks[0].insert(changed.ranks[0].begin() + 10, {Op::kAwaitState});
+  EXPECT_EQ(refusal(updates, changed),
+            "rank 0, action 10 (0:await_state 0): await_state comes once, after the last update");
   updates.setting.streamed[4] = {};
   EXPECT_EQ(refusal(updates, behind),
-            "rank 0, action 8 (0:update 4): only layers with streamed trained weights have an "
+            "rank 0, action 9 (0:update 4): only layers with streamed trained weights have an "
             "update of their own");
 }
 

@@ -10,6 +10,7 @@
 #include "trireme/program/split_backward.h"
 #include "trireme/program/updates.h"
 #include "trireme/program/weight_uses.h"
+#include "trireme/program/weights.h"
 
 #include <filesystem>
 #include <optional>
@@ -191,11 +192,19 @@ void require_same_chain(const Plan& plan, const chain::Chain& chain);
 /// streamed layer has no weights of its own.
 void require_state(const Plan& plan, const chain::Chain& chain);
 
-/// The programs of all ranks (generate + lower, in groups). Throws InputError where stages, turns
-/// or numbers in flight do not fit together, or where split backwards meet what they do not
-/// support: groups, ranks with several stages, updates during the passes.
+/// How the plan streams weights; `chain` says which of them are trained.
+program::Streaming streaming(const Plan& plan, const chain::Chain& chain);
+
+/// The programs of all ranks (generate + lower, in groups), with the moves of streamed weights.
+/// Throws InputError where stages, turns or numbers in flight do not fit together, or where split
+/// backwards meet what they do not support: groups, ranks with several stages, updates during the
+/// passes.
+program::Program compile(const Plan& plan, const chain::Chain& chain);
+/// The same of a plan that streams no weights.
 program::Program compile(const Plan& plan);
-/// Only the forwards of the same stages, for validation, in groups of the same size.
-program::Program compile_forwards(const Plan& plan, int micro_batches);
+/// Only the forwards of the same stages, for validation, in groups of the same size; `streaming`
+/// as above.
+program::Program compile_forwards(const Plan& plan, int micro_batches,
+                                  const program::Streaming& streaming = {});
 
 }  // namespace trireme::plan

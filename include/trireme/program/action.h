@@ -38,12 +38,38 @@ enum class Op {
   kReceiveGradient,  ///< the gradient of x[i] comes from the rank of layer i+1
   kUpdate,  ///< a part of the optimizer step of layer i alone, which `step` then leaves out
   kReduceGradients,  ///< gradients of tied weights are added over their uses, then all gradients
-                     ///< over the replicas (layer 0)
+                     ///< of weights that stay on the device over the replicas (layer 0); those of
+                     ///< the streamed weights of i over the replicas
   kClip,             ///< global norm over all stages (layer 0)
-  kStep,             ///< optimizer step; gradients are zero afterwards (layer 0)
+  kStep,  ///< optimizer step; gradients are zero afterwards (layer 0: of weights that stay on the
+          ///< device; layer i: of its streamed weights)
+
+  // Everything else that moves. The last lowering passes write these (with_updates(),
+  // with_weights(), simulate::place_copies()); plans do not have them.
+  kRelease,         ///< device bytes of x[i] are freed once its copy out has ended
+  kReleaseTape,     ///< those of the tape of i
+  kCopyIn,          ///< device bytes for the prefetched x[i] are taken and its copy in begins
+  kCopyInTape,      ///< those for the tape of i
+  kAwait,           ///< compute waits for the copy in of x[i]
+  kAwaitTape,       ///< for that of the tape of i
+  kWeightsIn,       ///< room for the streamed weights of i is taken and their copy in begins
+  kWeightsOut,      ///< their copy out begins
+  kWeightsRelease,  ///< their device bytes are freed once that copy has ended
+  kWeightsFree,     ///< their device bytes are freed: the offload tier has the same
+  kAwaitWeights,    ///< compute waits for their copy in
+  kGradientsIn,     ///< the same five for the gradients of these weights
+  kGradientsOut,
+  kGradientsRelease,
+  kGradientsFree,
+  kAwaitGradients,
+  kGradientsNew,  ///< room for these gradients is taken, with any content: the next backward begins
+                  ///< the sums
+  kNoteNorm,      ///< these gradients, complete now, are counted in the global norm
+  kStateIn,  ///< offloaded optimizer state of overlapped updates begins to be copied in (layer 0)
+  kAwaitState,  ///< compute waits until all of it was copied out again (layer 0)
 };
 
-/// One action: `layer` is the i of the op, `micro_batch` 0-based (0 at the end of a step; for
+/// One action: `layer` is the i of the op, `micro_batch` 0-based (0 where the op is of none; for
 /// kUpdate the number of the part).
 struct Action {
   Op op{};
@@ -69,8 +95,16 @@ bool adds_gradients(Op op);
 bool is_send(Op op);
 bool is_receive(Op op);
 
+/// Whether it is of a micro-batch's pass, and may change which of its values are held: all those
+/// before `update` in the enumeration.
+bool is_of_pass(Op op);
 /// reduce_gradients, clip, step.
 bool ends_step(Op op);
+/// release, copy_in, await, and the same of tapes.
+bool is_placed_copy(Op op);
+/// Whether it changes what the device has of streamed weights and gradients: in, new, out, release,
+/// free.
+bool moves_weights(Op op);
 
 /// "2:backward 3".
 std::string to_text(const Action& action);

@@ -15,9 +15,11 @@ struct ValueKey {
   auto operator<=>(const ValueKey&) const = default;
 };
 
-/// What an action moves: offload, prefetch and the same of tapes.
+/// What an action moves: offload, prefetch, what place_copies() adds, and the same of tapes.
 inline ValueKey moved_value(const Action& action) {
-  const bool tape = action.op == Op::kOffloadTape || action.op == Op::kPrefetchTape;
+  const bool tape = action.op == Op::kOffloadTape || action.op == Op::kPrefetchTape ||
+                    action.op == Op::kReleaseTape || action.op == Op::kCopyInTape ||
+                    action.op == Op::kAwaitTape;
   return {tape, action.layer, action.micro_batch};
 }
 
@@ -61,18 +63,7 @@ void for_each_need(const Action& action, Visit visit) {
       need(false, i);
       need(true, i);
       break;
-    case Op::kPrefetch:
-    case Op::kPrefetchTape:
-    case Op::kLoadInput:
-    case Op::kLoadTarget:
-    case Op::kReceiveInput:
-    case Op::kSendGradient:
-    case Op::kReceiveGradient:
-    case Op::kBackwardWeights:
-    case Op::kUpdate:
-    case Op::kReduceGradients:
-    case Op::kClip:
-    case Op::kStep:
+    default:
       break;
   }
 }

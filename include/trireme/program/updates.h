@@ -41,6 +41,10 @@ std::vector<int> updated_layers(const std::vector<int>& streamed, UpdatePlace pl
 /// above kLeastAtOnce it is split into parts, one after every backward of the layers up to the next
 /// one that is updated, or every forward of those since the one before, so that state is copied
 /// during these passes. For ranks that run their layers in order.
+///
+/// Offloaded state of these layers is copied in from `state_in` on: before the first backward of
+/// the last micro-batch, or first of all where the updates are of the step before. `await_state`
+/// follows the last update.
 Program with_updates(Program program, const std::vector<std::vector<int>>& layers,
                      UpdatePlace place, int at_once);
 
@@ -52,14 +56,6 @@ struct LayerUpdates {
   };
   std::vector<Layer> layers;  ///< in the order of their first parts
   UpdatePlace place = UpdatePlace::kAtEnd;
-  /// Index of the action before which copying of state begins: the first backward of the last
-  /// micro-batch, or the first action where the updates are of the step before; and of the last
-  /// update, after which all state is copied out. Both are the number of actions where there are no
-  /// updates.
-  std::size_t state_begins = 0, last = 0;
-
-  /// Whether state is copied while the action runs.
-  bool has_state(std::size_t action) const { return state_begins <= action && action <= last; }
   /// Number of parts of the layer's update; 0 without one.
   int parts(int layer) const;
 };

@@ -29,10 +29,14 @@ class WeightsHere {
   /// Moves after which `held` and nothing else is on the device or being copied in: first frees and
   /// copies out, then allocations and copies in, in the order of `held`.
   std::vector<WeightsMove> hold(const HeldWeights& held);
+  /// A move was made that hold() did not ask for.
+  void moved(const WeightsMove& move);
   /// A use of the layer has ended.
   void used(int layer, WeightsChange change);
 
   bool has_weights(int layer) const { return has(layer) && here_.at(layer).weights; }
+  bool operator==(const WeightsHere&) const = default;
+
   bool has_gradients(int layer) const { return has(layer) && here_.at(layer).gradients; }
 
  private:
@@ -40,6 +44,8 @@ class WeightsHere {
   struct Layer {
     bool weights = false, gradients = false;         ///< whether they are on the device
     bool weights_changed = false, has_sums = false;  ///< what the offload tier lacks
+
+    bool operator==(const Layer&) const = default;
   };
   bool has(int layer) const { return here_.contains(layer); }
 

@@ -17,8 +17,6 @@
 #include "trireme/runtime/stage.h"
 #include "trireme/runtime/step_clock.h"
 #include "trireme/runtime/values.h"
-#include "trireme/runtime/weights_run.h"
-#include "trireme/simulate/copy_points.h"
 #include "trireme/tier/value_copies.h"
 
 #include <ATen/core/Generator.h>
@@ -90,11 +88,10 @@ class Executor {
 
   /// Runs one training step's program. `rate` is the learning rate of its `step` action.
   ///
-  /// `points`, one per action, are required if the program offloads activations. The recorder, if
-  /// given, records the run.
+  /// The actions are complete: with their moves of streamed weights (program::with_weights) and
+  /// their placed copies (simulate::place_copies). The recorder, if given, records the run.
   RunResult train(const std::vector<program::Action>& actions, const Feed& feed, std::int64_t step,
-                  double rate, const std::vector<simulate::CopyPoint>& points = {},
-                  Recorder* recorder = nullptr);
+                  double rate, Recorder* recorder = nullptr);
   /// Completes the updates that the last training step left to the next one (updates before
   /// forwards): to be called before anything reads weights or state, including evaluate().
   void finish_updates();
@@ -109,20 +106,24 @@ class Executor {
 
   RunResult run(const std::vector<Action>& actions);
   void finish();
-  /// Frees bytes and starts copies before an action, as its copy point says.
-  void release_copies(std::size_t action);
-  void begin_copies(std::size_t action);
-  void await_values(const Action& action);
-  void bring_state();
+  /// Brings to the device what the actions expect there when they begin.
+  void bring_weights(const std::vector<Action>& actions);
+  void finish_copies();
+  void perform(const Action& action);
+  /// An action that copies values, weights or state, frees their bytes, or waits for copies.
+  void move(const Action& action);
+  void offload(const Action& action);
   void update(const Action& action);
+  void reduce(int layer);
+  void step(int layer);
   /// Within an update: distributes the updated weights of a layer (0: those that stay on the
   /// device) to the other replicas.
   void share(int layer);
-  void await_weights(std::size_t index);
-  void end_weights(std::size_t index);
-  void offload(const Action& action);
-  void finish_copies();
-  void perform(const Action& action, std::size_t index);
+  /// The layer's streamed gradients, if it has any, have changed; they are counted in the norm.
+  void note_gradients(int layer);
+  void note_norm(int layer);
+  /// Gradients of the layer's streamed weights; of layer 0: of all weights that stay.
+  model::GradientSums& sums_of(int layer);
   void forward(const Action& action, Taping taping);
   void untaped(const Action& action, bool repeated);
   void taped(const Action& action);
@@ -147,8 +148,9 @@ class Executor {
   ExecutorOptions options_;
   at::Generator generator_;
   StepClock clock_;
-  WeightsRun weights_;
   LateScalars losses_, norm_;
+
+  std::vector<Action> last_run_;  ///< of a stage with streamed weights
 
   // The current run.
   at::Tensor divisor_;  ///< gradients are divided by it; set between clip and step
@@ -161,7 +163,6 @@ class Executor {
   /// Deferred weight gradients of split backwards.
   std::map<ValueStore::Key, model::PendingProducts> pending_;
   program::LayerUpdates updates_;
-  const std::vector<simulate::CopyPoint>* points_ = nullptr;
   Recorder* recorder_ = nullptr;
   const Feed* feed_ = nullptr;
   std::int64_t step_ = 0;

@@ -45,7 +45,10 @@ class MovedState {
   /// Calls `use` with the next part and then starts to offload it. Waits for the oldest copy out if
   /// more are leaving than may at a time; starts further copies in where there is room.
   void use_next(const std::function<void(std::size_t)>& use, const Waits& waits = {});
-  /// Ends the pass over the parts, all of which were used: waits until they have left.
+  /// Whether no part of the pass is left to use.
+  bool are_all_used() const { return passing_.used() == order_.size(); }
+  /// Ends the pass over the parts, all of which were used, if there is one: waits until they have
+  /// left.
   void end(const Waits& waits = {});
   /// begin(), use_next() for each and end(), with triple buffering: one part is copied in, one is
   /// used and one is copied out.

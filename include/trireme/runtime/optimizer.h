@@ -44,23 +44,14 @@ class Optimizer {
   Optimizer(const config::OptimizerSpec& spec, Stage& stage, StateLayout layout,
             std::unique_ptr<tier::ValueCopies> copies);
 
-  /// Callbacks during a step; set all or none.
-  struct StepHooks {
-    /// Called for each layer whose trained weights are streamed, in order: before its weights and
-    /// gradients must be on the device.
-    std::function<void(int layer)> reach;
-    /// Called for each of these layers before the next one is reached, and at the end for layer 0,
-    /// which stands for weights that stay on the device: all numbers that this rank updates are
-    /// updated.
-    std::function<void(int layer)> updated;
-    /// Times the waits for offloaded state.
-    Waits waits;
-  };
-
-  /// One update of the layout's rows from the gradients, divided by `divisor` if that is defined.
-  /// Uses that share another use's value are not stepped again; layers with an overlapped update
-  /// are left out.
-  void step(double rate, const at::Tensor& divisor = {}, const StepHooks& hooks = {});
+  /// Begins one update of the layout's rows from the gradients, divided by `divisor` if that is
+  /// defined, and updates the weights that stay on the device. step_layer() follows for every layer
+  /// with streamed trained weights, ascending; layers with an overlapped update are left out. Uses
+  /// that share another use's value are not stepped again. `waits` times the waits for offloaded
+  /// state.
+  void step(double rate, const at::Tensor& divisor = {}, const Waits& waits = {});
+  /// Updates the layer's streamed weights: they and their gradients are on the device.
+  void step_layer(int layer, const Waits& waits = {});
 
   /// To be called before a program runs: `updates` are its overlapped updates of layers with
   /// streamed trained weights. Updates in the backward use `rate`; updates in the forward use what
@@ -68,6 +59,8 @@ class Optimizer {
   void announce(const program::LayerUpdates& updates, double rate);
   /// Starts to copy in the state of those layers; none if there is nothing to update.
   void bring_state();
+  /// Waits until all of it was copied out again.
+  void await_state();
   /// Runs part `part` of `parts` of the layer's update, in the order that was announced.
   void update(int layer, int part, int parts, const Waits& waits = {});
   /// Layers that the last step() left to updates in the next forward, and that are not updated yet.
@@ -147,10 +140,11 @@ class Optimizer {
   /// Whether the parameter has a master that is not its weight, on any tier.
   bool has_master(std::size_t i) const;
   void hold(std::size_t i);
-  /// Calls `use` with all groups except those of layers `but`: first those that stay on the device,
-  /// then streamed ones layer by layer; offloaded state is copied in for it.
-  void for_each(const std::set<int>& but, const StepHooks& hooks,
-                const std::function<void(Groups&)>& use);
+  /// Begins a pass over all groups except those of layers `but`.
+  void begin_pass(const std::set<int>& but);
+  /// Calls `use` with the layer's groups (0: those that stay on the device), and with its offloaded
+  /// parts as they are copied in. All layers of a pass take their turns, ascending.
+  void pass(int layer, const std::function<void(Groups&)>& use, const Waits& waits = {});
   /// State parts of these layers with streamed weights, in that order.
   std::vector<std::size_t> parts_of(const std::vector<int>& layers) const;
   /// Whether the layer has trained weights that are not their own masters.
@@ -173,6 +167,7 @@ class Optimizer {
   std::map<int, std::vector<std::size_t>> parts_of_;  ///< by layer
   program::LayerUpdates own_;                         ///< overlapped updates of the current runs
   std::set<int> pending_;
+  std::set<int> left_;  ///< layers whose turn in the pass has not come
   // The current update.
   std::int64_t steps_ = 0;  ///< its number
   double rate_ = 0;

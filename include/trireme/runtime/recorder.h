@@ -6,7 +6,6 @@
 #include "trireme/core/units.h"
 #include "trireme/device/marks.h"
 #include "trireme/program/action.h"
-#include "trireme/program/weights_here.h"
 #include "trireme/simulate/simulate.h"
 #include "trireme/tier/copy_lane.h"
 #include "trireme/tier/device_memory.h"
@@ -48,8 +47,6 @@ class Recorder {
   device::Marks::Mark now() { return marks_->set(); }
   /// An action ran from `from` until now; `again`: a forward that is a recomputation.
   void ran(const program::Action& action, device::Marks::Mark from, bool again);
-  /// Streamed weights or gradients were moved; a copy of them begins.
-  void named(const program::WeightsMove& move);
   /// To be called once, before copies(): the marks have settled, so that times are known.
   void settle();
   /// The lane's copies, in the order in which they were named.
@@ -65,6 +62,8 @@ class Recorder {
   struct Interval {
     device::Marks::Mark from, to;
   };
+  /// Notes a copy that the action begins, whose times copies() tells.
+  void name_copy(const program::Action& action);
   Seconds since_begin(Clock::time_point time) const;
   void point(device::Marks::Mark time, Bytes held);
 

@@ -92,8 +92,6 @@ class Stage {
   model::GradientSums& gradients() { return *gradients_; }
   /// Gradients of the layer's streamed weights; null if there are none.
   model::GradientSums* streamed_gradients(int layer);
-  /// Resets all sums to zero (lazily), except those of these layers' streamed weights.
-  void begin_gradients(const std::set<int>& but = {});
 
   Bytes parameter_bytes() const;  ///< as layers compute with them
   Bytes gradient_bytes() const;

@@ -5,7 +5,7 @@
 
 #include "trireme/chain/chain.h"
 #include "trireme/core/units.h"
-#include "trireme/program/weights_here.h"
+#include "trireme/program/weights.h"
 #include "trireme/tier/value_copies.h"
 
 #include <ATen/core/Tensor.h>
@@ -44,14 +44,18 @@ class StreamedWeights {
   /// Bytes in the offload tier, and the most on the device at a time.
   Bytes bytes() const;
   Bytes window() const;
-  /// When a program needs those of layers up to `last`.
-  program::WeightUses uses(const std::vector<program::Action>& actions, int last) const;
+  /// How programs of `layers` layers stream them.
+  program::Streaming streaming(int layers) const;
 
-  /// After all compute queued so far: makes `held` the weights on the device. Others are freed,
-  /// after a copy out if they changed; missing ones are copied in. Returns the moves.
-  std::vector<program::WeightsMove> hold(const program::HeldWeights& held);
-  /// The same when a use ends.
-  std::vector<program::WeightsMove> end(const program::WeightUses::Use& use);
+  /// Does what the action says, which program::moves_weights(), after all compute queued so far.
+  void move(const program::Action& action);
+  /// Moves after which `held` and nothing else is on the device: others are freed, after a copy out
+  /// if they changed, and missing ones are copied in.
+  std::vector<program::Action> moves_to(const program::HeldWeights& held);
+  /// Makes these moves.
+  void hold(const program::HeldWeights& held);
+  /// What compute has changed of a streamed layer since it was copied in.
+  void used(int layer, program::WeightsChange change);
   /// Compute queued from here on runs after the copies of a layer that is held.
   void await(int layer, bool gradients);
   /// Waits for all copies; returns when those since the last call ran.
@@ -75,7 +79,7 @@ class StreamedWeights {
   static tier::ValueCopies::Key key(int layer, bool gradients);
   void send(int layer, bool gradients, const std::vector<c10::Storage>& storages);
   void make(const program::WeightsMove& move);
-  void release();
+  void release_all();
 
   int at_once_;
   bool has_replicas_;
@@ -83,7 +87,7 @@ class StreamedWeights {
   std::map<int, Layer> layers_;
   program::WeightsHere here_;
   Bytes moved_;
-  bool is_leaving_ = false;  ///< a copy out, whose device bytes were not freed yet
+  int leaving_ = 0;  ///< copies out whose device bytes were not freed yet
 };
 
 }  // namespace trireme::runtime

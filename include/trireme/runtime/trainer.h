@@ -10,7 +10,6 @@
 #include "trireme/plan/plan.h"
 #include "trireme/program/action.h"
 #include "trireme/runtime/executor.h"
-#include "trireme/simulate/copy_points.h"
 #include "trireme/simulate/simulate.h"
 #include "trireme/tier/device_memory.h"
 #include "trireme/tier/value_copies.h"
@@ -128,13 +127,13 @@ struct TrainSetup {
   const config::JobSpec& job;
   const model::ChainModel& model;
   const plan::Plan& plan;
-  const program::Program& program;  ///< plan::compile(plan)
+  /// plan::compile(plan, chain), with its copies placed (simulate::place_copies).
+  const program::Program& program;
   const DataSource& data;
   comm::Channel& channel;  ///< must accept memory of `place`
   tier::DeviceMemory& memory;
   const device::Place& place = device::cpu();
-  /// For plans that offload activations: when this rank frees and takes bytes, and the copies.
-  std::vector<simulate::CopyPoint> copy_points = {};
+  /// For plans that offload activations.
   std::function<std::unique_ptr<tier::ValueCopies>()> make_copies = {};
   /// For plans that offload optimizer state: the most bytes of a part, and how many parts are on
   /// the device at a time during passes (three at the end of a step); and copies to a store of

@@ -90,6 +90,9 @@ std::string to_text(const ProgramFault& fault);
 /// - the actions that end a step are on every rank, complete and last, or on none;
 /// - every layer is updated once; updates of single layers are all before the layer's first forward
 ///   or all after its last backward;
+/// - streamed weights and their gradients are on the device where they are used, within their
+///   window; what was changed is copied out before it is freed; the device ends with what it began
+///   with;
 /// - every rank stays within its budget, and its offload tier, with optimizer state and weights,
 ///   within host + disk. A copy out frees its bytes at once here, since the runtime waits for
 ///   copies out where memory is short. A copy in takes its bytes at its own action and keeps its

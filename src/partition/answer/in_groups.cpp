@@ -97,7 +97,8 @@ plan::Plan carried_over(const Question& question, plan::Plan plan, Kept kept) {
 std::optional<std::vector<Bytes>> excess_of(const Question& question, const plan::Plan& plan) {
   const simulate::Setting setting = setting_of(question, plan);
   std::vector<Bytes> most(question.platform.ranks.size());
-  for (const program::Program& program : {plan::compile(plan), validation_of(plan)}) {
+  for (const program::Program& program :
+       {plan::compile(plan, question.chain), validation_of(question, plan)}) {
     const auto simulation = simulate::simulate(program, setting, simulate::Detail::kFigures);
     if (simulation.fault) return std::nullopt;
     const std::vector<Bytes> over = excess(question, simulation);

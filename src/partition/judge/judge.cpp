@@ -95,15 +95,16 @@ bool waits_in_first_step(const Problem& problem, const Simulated& judged) {
     return false;
   simulate::Setting setting = setting_of(problem, judged.plan);
   setting.is_first_step = true;
-  return simulate::simulate(plan::compile(judged.plan), setting, simulate::Detail::kFigures)
+  return simulate::simulate(plan::compile(judged.plan, problem.chain), setting,
+                            simulate::Detail::kFigures)
       .fault.has_value();
 }
 
 /// Simulates the plan and fills in its predictions, or says why it cannot run.
 std::optional<std::string> fault_of(const Problem& problem, Simulated& judged) {
   plan::Plan& plan = judged.plan;
-  judged.simulation = simulate::simulate(plan::compile(plan), setting_of(problem, plan),
-                                         simulate::Detail::kFigures);
+  judged.simulation = simulate::simulate(plan::compile(plan, problem.chain),
+                                         setting_of(problem, plan), simulate::Detail::kFigures);
   if (const auto& fault = judged.simulation.fault) return simulate::to_text(*fault);
   if (waits_in_first_step(problem, judged)) return "ranks wait in a circle in the first step";
   plan.step = judged.simulation.step;
@@ -163,7 +164,7 @@ simulate::Setting setting_of(const Problem& problem, const plan::Plan& plan) {
 simulate::Simulation simulated(const Problem& problem, const plan::Plan& plan,
                                simulate::Detail detail) {
   simulate::Simulation simulation =
-      simulate::simulate(plan::compile(plan), setting_of(problem, plan), detail);
+      simulate::simulate(plan::compile(plan, problem.chain), setting_of(problem, plan), detail);
   ensure(!simulation.fault, simulation.fault ? simulate::to_text(*simulation.fault) : "");
   return simulation;
 }
@@ -236,18 +237,18 @@ std::optional<plan::Plan> on_budgets(const Problem& problem, plan::Plan plan) {
   Simulated result{.plan = std::move(plan), .simulation = {}};
   if (fault_of(problem, result) || !is_within(problem, result.simulation)) return std::nullopt;
   const simulate::Setting setting = setting_of(problem, result.plan);
-  if (simulate::validate(plan::compile(result.plan), setting)) return std::nullopt;
+  if (simulate::validate(plan::compile(result.plan, problem.chain), setting)) return std::nullopt;
   // A validation may hold streamed weights together that no step does: the last layer's and the
   // first one's.
-  if (!is_within(problem, simulate::simulate(validation_of(result.plan), setting,
+  if (!is_within(problem, simulate::simulate(validation_of(problem, result.plan), setting,
                                              simulate::Detail::kFigures)))
     return std::nullopt;
   return std::move(result.plan);
 }
 
-program::Program validation_of(const plan::Plan& plan) {
+program::Program validation_of(const Problem& problem, const plan::Plan& plan) {
   const int groups = static_cast<int>(plan.stages.size()) + 1;
-  return plan::compile_forwards(plan, groups * plan.group);
+  return plan::compile_forwards(plan, groups * plan.group, plan::streaming(plan, problem.chain));
 }
 
 plan::StagePrediction predicted_alone(const Problem& problem, const plan::StagePlan& stage) {
@@ -291,7 +292,8 @@ bool is_within(const Problem& problem, const simulate::Simulation& simulation) {
 }
 
 void require_valid(const Problem& problem, const plan::Plan& plan) {
-  const auto fault = simulate::validate(plan::compile(plan), setting_of(problem, plan));
+  const auto fault =
+      simulate::validate(plan::compile(plan, problem.chain), setting_of(problem, plan));
   ensure(!fault, fault ? simulate::to_text(*fault) : "");
 }
 

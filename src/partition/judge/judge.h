@@ -36,7 +36,7 @@ std::optional<Simulated> judged(const Question& question, const std::string& sol
 
 /// The program of a validation with enough micro-batches to fill all stages and one more: memory
 /// does not grow with further ones.
-program::Program validation_of(const plan::Plan& plan);
+program::Program validation_of(const Problem& problem, const plan::Plan& plan);
 
 /// The plan with the problem's budgets and the simulator's predictions for them; empty where it
 /// does not fit, in a step or in a validation.

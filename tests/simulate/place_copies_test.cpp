@@ -1,14 +1,16 @@
-// Copy points: when copies are released and begun, and the bytes that a rank then holds.
+// Where copies are released and begun, and the bytes that a rank then holds.
 // SPDX-License-Identifier: Apache-2.0
-#include "trireme/simulate/copy_points.h"
+#include "trireme/simulate/place_copies.h"
 
 #include "trireme/chain/platform.h"
 #include "trireme/program/generate.h"
+#include "trireme/program/needs.h"
 
 #include <gtest/gtest.h>
 
-#include <numeric>
+#include <algorithm>
 #include <random>
+#include <vector>
 
 namespace trireme::simulate {
 namespace {
@@ -56,11 +58,11 @@ struct Case {
   chain::Platform platform;
   program::Program program;
 
-  CopyPoints points() const {
+  PlacedCopies placed() const {
     const Setting setting{.chain = &chain, .platform = &platform};
     const Simulation timeline = simulate(program, setting, Detail::kTimeline);
     EXPECT_FALSE(timeline.fault) << (timeline.fault ? to_text(*timeline.fault) : "");
-    return copy_points(program, setting, timeline, 0);
+    return place_copies(program, setting, timeline);
   }
   Simulation simulation() const {
     return simulate(program, {.chain = &chain, .platform = &platform}, Detail::kSummary);
@@ -76,45 +78,64 @@ Case case_of(int layers, std::int64_t tape, Bytes memory, double rate, int micro
   return made;
 }
 
-int sum_of(const CopyPoints& points, int CopyPoint::*what) {
-  return std::accumulate(points.before.begin(), points.before.end(), 0,
-                         [&](int sum, const CopyPoint& point) { return sum + point.*what; });
+std::ptrdiff_t count(const PlacedCopies& placed, Op op) {
+  const auto& actions = placed.program.ranks[0];
+  return std::count_if(actions.begin(), actions.end(),
+                       [&](const program::Action& action) { return action.op == op; });
 }
 
-TEST(CopyPoints, LetGoAndBeginAsOftenAsTheProgramSays) {
+TEST(PlacedCopies, AreAllOfTheProgramInItsOrder) {
   for (const double rate : {1e9, 50.0, 5.0}) {
-    const CopyPoints points = case_of(6, 40, Bytes(0), rate, 3).points();
-    EXPECT_EQ(sum_of(points, &CopyPoint::releases), 3 * 4) << rate;
-    EXPECT_EQ(sum_of(points, &CopyPoint::begins), 3 * 4) << rate;
+    const Case made = case_of(6, 40, Bytes(0), rate, 3);
+    const auto& before = made.program.ranks[0];
+    const PlacedCopies placed = made.placed();
+    const auto moved = [](const std::vector<program::Action>& actions, Op op) {
+      std::vector<program::ValueKey> values;
+      for (const program::Action& action : actions)
+        if (action.op == op) values.push_back(program::moved_value(action));
+      return values;
+    };
+    const auto& after = placed.program.ranks[0];
+    EXPECT_EQ(count(placed, Op::kReleaseTape), 3 * 4) << rate;
+    EXPECT_EQ(moved(after, Op::kReleaseTape), moved(before, Op::kOffloadTape)) << rate;
+    EXPECT_EQ(moved(after, Op::kCopyInTape), moved(before, Op::kPrefetchTape)) << rate;
+    EXPECT_EQ(moved(after, Op::kAwaitTape), moved(before, Op::kPrefetchTape)) << rate;
+    std::vector<program::Action> rest = after;
+    std::erase_if(rest,
+                  [](const program::Action& action) { return program::is_placed_copy(action.op); });
+    EXPECT_EQ(rest, before) << rate;
   }
 }
 
-TEST(CopyPoints, LetGoBeforeTheFirstActionAfterTheCopysEnd) {
-  // A tape of 40 B is copied out in 0.8 s after a forward of 1 s: gone before the next but one
-  // begins.
-  const Case made = case_of(4, 40, Bytes(0), 50);
-  const auto& actions = made.program.ranks[0];
-  const CopyPoints points = made.points();
+TEST(PlacedCopies, AreReleasedBeforeTheFirstActionAfterTheCopysEnd) {
+  // A tape of 40 B is copied out in 0.8 s after a forward of 1 s: it is gone before the next but
+  // one begins. Tape 1 is offloaded after forward 2; it is being copied while forward 3 runs.
+  const PlacedCopies placed = case_of(4, 40, Bytes(0), 50).placed();
+  const auto& actions = placed.program.ranks[0];
   const auto place = [&](Op op, int layer) {
     return std::find(actions.begin(), actions.end(), program::Action{op, layer, 0}) -
            actions.begin();
   };
-  const auto released_until = [&](std::ptrdiff_t end) {
-    return std::accumulate(points.before.begin(), points.before.begin() + end + 1, 0,
-                           [](int sum, const CopyPoint& point) { return sum + point.releases; });
-  };
-  // Tape 1 is offloaded after forward 2; it is being copied while forward 3 runs and gone when 4
-  // does.
-  EXPECT_EQ(released_until(place(Op::kForwardTape, 3)), 0);
-  EXPECT_EQ(released_until(place(Op::kForwardTape, 4)), 1);
+  EXPECT_GT(place(Op::kReleaseTape, 1), place(Op::kForwardTape, 3));
+  EXPECT_LT(place(Op::kReleaseTape, 1), place(Op::kForwardTape, 4));
 }
 
-TEST(CopyPoints, WithInstantCopiesHoldWhatTheSimulatorHolds) {
+TEST(PlacedCopies, RunInTheSimulatorAsTheProgramDoes) {
+  const Case made = case_of(6, 40, Bytes(200), 20, 2);
+  Case placed = made;
+  placed.program = made.placed().program;
+  EXPECT_EQ(placed.simulation().step, made.simulation().step);
+  EXPECT_EQ(placed.simulation().ranks[0].peak.size, made.simulation().ranks[0].peak.size);
+  const Setting setting{.chain = &placed.chain, .platform = &placed.platform};
+  EXPECT_FALSE(validate(placed.program, setting));
+}
+
+TEST(PlacedCopies, WithInstantCopiesHoldWhatTheSimulatorHolds) {
   const Case made = case_of(8, 40, Bytes(0), 1e12, 2);
-  EXPECT_EQ(made.points().peak, made.simulation().ranks[0].peak.size);
+  EXPECT_EQ(made.placed().ranks[0].peak, made.simulation().ranks[0].peak.size);
 }
 
-TEST(CopyPoints, KeepTheBudgetWhereverTheSimulatorDoes) {
+TEST(PlacedCopies, KeepTheBudgetWhereverTheSimulatorDoes) {
   // Oracle: the budget itself, over random sizes, rates and budgets that the validator accepts.
   std::mt19937 random(11);
   int looked_at = 0;
@@ -132,27 +153,27 @@ TEST(CopyPoints, KeepTheBudgetWhereverTheSimulatorDoes) {
     made.platform.ranks[0].memory = Bytes(100 + random() % 200);
     if (validate(made.program, {.chain = &made.chain, .platform = &made.platform})) continue;
     ++looked_at;
-    const CopyPoints points = made.points();
-    ASSERT_LE(points.peak, made.platform.ranks[0].memory) << round;
-    ASSERT_EQ(sum_of(points, &CopyPoint::begins), sum_of(points, &CopyPoint::releases));
+    const PlacedCopies placed = made.placed();
+    ASSERT_LE(placed.ranks[0].peak, made.platform.ranks[0].memory) << round;
+    ASSERT_EQ(count(placed, Op::kCopyInTape), count(placed, Op::kReleaseTape));
   }
   EXPECT_GT(looked_at, 1000);
 }
 
-TEST(CopyPoints, CountTheOffloadTierUntilACopyInWasAwaited) {
+TEST(PlacedCopies, CountTheOffloadTierUntilACopyInWasAwaited) {
   // Tapes 1..4 of 40 B are out together at the turn.
-  EXPECT_EQ(case_of(6, 40, Bytes(0), 1e12).points().offload_peak, Bytes(160));
+  EXPECT_EQ(case_of(6, 40, Bytes(0), 1e12).placed().ranks[0].offload_peak, Bytes(160));
 }
 
-TEST(CopyPoints, AreEmptyWithoutCopies) {
+TEST(PlacedCopies, AreEmptyWithoutCopies) {
   Case made = case_of(3, 40, Bytes(0), 1);
   made.program = program::lower({.stages = {program::keep_all(1, 3)},
                                  .order = program::one_f_one_b({1, 1}),
                                  .rank_of_stage = {},
                                  .end = program::StepEnd::kReduceClipStep});
-  const CopyPoints points = made.points();
-  EXPECT_EQ(sum_of(points, &CopyPoint::releases) + sum_of(points, &CopyPoint::begins), 0);
-  EXPECT_EQ(points.peak, made.simulation().ranks[0].peak.size);
+  const PlacedCopies placed = made.placed();
+  EXPECT_EQ(placed.program, made.program);
+  EXPECT_EQ(placed.ranks[0].peak, made.simulation().ranks[0].peak.size);
   EXPECT_FALSE(has_copies(made.program.ranks[0]));
 }
 
