@@ -31,7 +31,7 @@ std::string loss_text(double loss);
 std::string throughput(const RunSummary& summary);
 /// Budget, predicted and allocated bytes of every rank.
 std::string memory_table(const RunSummary& summary);
-/// "1-2", "1-2 5-6".
+/// "1-2", "1-2 5-6", "-" for none.
 std::string layers_of(const PlannedRank& planned);
 /// Predicted and measured time of every rank, and its breakdown.
 std::string time_table(const RunSummary& summary);
@@ -180,7 +180,7 @@ std::string layers_of(const PlannedRank& planned) {
   std::string text;
   for (const auto& [first, last] : planned.layers)
     text += concat(text.empty() ? "" : " ", first, "-", last);
-  return text;
+  return text.empty() ? "-" : text;
 }
 
 std::string time_table(const RunSummary& summary) {

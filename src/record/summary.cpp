@@ -131,7 +131,7 @@ Json rank_json(const RankSummary& rank, const PlannedRank& planned) {
   const StepTimes& times = rank.times;
   Json json;
   json["rank"] = rank.rank;
-  json["layers"] = planned.layers.at(0);
+  json["layers"] = planned.layers.empty() ? Json(nullptr) : Json(planned.layers.front());
   if (planned.layers.size() > 1)
     json["further_layers"] = std::vector(planned.layers.begin() + 1, planned.layers.end());
   json["budget_bytes"] = rank.budget.count();

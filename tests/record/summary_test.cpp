@@ -164,6 +164,16 @@ TEST(Summary, TellsOfEveryReplicasRanksWhatWasPlannedForOnePipeline) {
   EXPECT_THAT(closing_text(summary), testing::HasSubstr("   2  1-2 5-6 9-9         -    900 MiB"));
 }
 
+TEST(Summary, HasNoLayersOfARankWithoutAStage) {
+  RunSummary summary = sample_summary();
+  summary.planned[1].layers.clear();
+
+  const auto ranks = nlohmann::json::parse(to_json(summary)).at("ranks");
+  EXPECT_TRUE(ranks.at(1).at("layers").is_null());
+  EXPECT_FALSE(ranks.at(1).contains("further_layers"));
+  EXPECT_THAT(closing_text(summary), testing::HasSubstr("\n   1       -         -"));
+}
+
 TEST(CopyOverlap, IsNothingWhereNothingWasCopied) {
   EXPECT_EQ(copy_overlap({}), std::nullopt);
 }

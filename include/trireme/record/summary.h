@@ -62,7 +62,8 @@ struct PlannedRank {
     Seconds recompute;
   };
 
-  std::vector<std::pair<int, int>> layers;   ///< first and last layer of each of its stages
+  /// First and last layer of each of its stages; a plan by hand may leave a rank without any.
+  std::vector<std::pair<int, int>> layers;
   std::optional<Prediction> predicted = {};  ///< nothing: no prediction was made
 };
 
