@@ -32,7 +32,7 @@ class RankCpu final : public RankDevice {
       const tier::OffloadStoreOptions& options) override {
     return [options] { return std::make_unique<runtime::Copies>(options); };
   }
-  std::function<runtime::DeviceReserves()> reserves() override { return {}; }
+  std::function<record::DeviceReserves()> reserves() override { return {}; }
   void close() override {}
 
  private:

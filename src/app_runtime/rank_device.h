@@ -7,7 +7,7 @@
 #include "trireme/config/job.h"
 #include "trireme/core/units.h"
 #include "trireme/device/place.h"
-#include "trireme/runtime/trainer.h"
+#include "trireme/record/summary.h"
 #include "trireme/tier/device_memory.h"
 #include "trireme/tier/offload_store.h"
 #include "trireme/tier/rates.h"
@@ -57,7 +57,7 @@ class RankDevice {
   /// The functions that TrainSetup takes.
   virtual std::function<std::unique_ptr<tier::ValueCopies>()> copies_to(
       const tier::OffloadStoreOptions& options) = 0;
-  virtual std::function<runtime::DeviceReserves()> reserves() = 0;
+  virtual std::function<record::DeviceReserves()> reserves() = 0;
 
   /// Collective, at the end of a successful run, before `control` is closed.
   virtual void close() = 0;

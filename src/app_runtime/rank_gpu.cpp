@@ -57,7 +57,7 @@ class RankGpu final : public RankDevice {
       const tier::OffloadStoreOptions& options) override {
     return [this, options] { return part_.make_copies(options); };
   }
-  std::function<runtime::DeviceReserves()> reserves() override;
+  std::function<record::DeviceReserves()> reserves() override;
   void close() override;
 
  private:
@@ -181,12 +181,12 @@ Bytes RankGpu::plannable(Bytes budget) const {
   return std::max(Bytes(1), memory_->for_tensors(budget));
 }
 
-std::function<runtime::DeviceReserves()> RankGpu::reserves() {
+std::function<record::DeviceReserves()> RankGpu::reserves() {
   return [this] {
-    return runtime::DeviceReserves{.allocator = memory_->peak_reserved(),
-                                   .workspaces = memory_->held_before(),
-                                   .others = part_.taken_by_others(),
-                                   .gathered = memory_->gathered()};
+    return record::DeviceReserves{.allocator = memory_->peak_reserved(),
+                                  .workspaces = memory_->held_before(),
+                                  .others = part_.taken_by_others(),
+                                  .gathered = memory_->gathered()};
   };
 }
 

@@ -17,17 +17,11 @@
 #include <chrono>
 #include <map>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 namespace trireme::app {
 namespace {
-
-/// Names of the curves in metrics.jsonl and in TensorBoard.
-constexpr const char *kTrainLoss = "train_loss", *kValidationLoss = "validation_loss",
-                     *kThroughput = "tokens_per_s", *kGradientNorm = "gradient_norm",
-                     *kLearningRate = "learning_rate";
 
 Seconds wall_time() {
   return to_seconds(std::chrono::system_clock::now().time_since_epoch());
@@ -46,22 +40,25 @@ record::ProgressOptions progress_options(const RunFolder::Parts& parts) {
           .unit = tokens ? "tokens" : "examples"};
 }
 
-std::vector<Bytes> budgets_of(const runtime::Outcome& outcome) {
+std::vector<Bytes> budgets_of(const record::RunSummary& summary) {
   std::vector<Bytes> budgets;
-  for (const runtime::RankFigures& rank : outcome.ranks) budgets.push_back(rank.budget);
+  for (const record::RankSummary& rank : summary.ranks) budgets.push_back(rank.budget);
   return budgets;
 }
 
-/// Sets a rank's layers: those of its counterpart in the plan, which is for one replica.
-void set_layers(record::RankSummary& line, const plan::Plan& plan) {
-  bool first = true;
-  for (const plan::StagePlan& stage : plan.stages) {
-    if (stage.rank != line.rank % plan::ranks_of(plan)) continue;
-    const auto [begin, end] = std::pair(stage.program.first_layer, stage.program.last_layer);
-    if (first) std::tie(line.first_layer, line.last_layer) = std::pair(begin, end);
-    if (!first) line.further_layers.emplace_back(begin, end);
-    first = false;
+std::vector<record::PlannedRank> planned_ranks(const Prepared& prepared) {
+  std::vector<record::PlannedRank> planned(static_cast<std::size_t>(plan::ranks_of(prepared.plan)));
+  for (const plan::StagePlan& stage : prepared.plan.stages)
+    planned[static_cast<std::size_t>(stage.rank)].layers.emplace_back(stage.program.first_layer,
+                                                                      stage.program.last_layer);
+  if (!prepared.forecast) return planned;
+  for (std::size_t rank = 0; rank < planned.size(); ++rank) {
+    const simulate::RankResult& simulated = prepared.forecast->simulation.ranks[rank];
+    planned[rank].predicted = {.peak = prepared.forecast->peaks[rank],
+                               .step = simulated.end,
+                               .recompute = simulated.recompute};
   }
+  return planned;
 }
 
 /// Removes what a run that was killed has left.
@@ -131,18 +128,11 @@ void RunFolder::read_again(const std::set<std::string>& tensors) {
        << ", as the run began with them\n";
 }
 
-void RunFolder::step(const runtime::StepRecord& record) {
-  record::StepMetrics metrics{
-      .step = record.step,
-      .values = {{kTrainLoss, record.loss},
-                 {kLearningRate, record.learning_rate},
-                 {"step_s", record.time.count()},
-                 {kThroughput, static_cast<double>(record.tokens) / record.time.count()}}};
-  if (record.gradient_norm) metrics.values.push_back({kGradientNorm, *record.gradient_norm});
-  append(metrics);
-  tokens_ += record.tokens;
-  last_ = record;
-  step_times_.push_back(record.time);
+void RunFolder::step(const record::StepMetrics& metrics) {
+  append(record::line_of(metrics));
+  tokens_ += metrics.tokens;
+  last_ = metrics;
+  step_times_.push_back(metrics.time);
 }
 
 void RunFolder::interval_ended() {
@@ -150,7 +140,7 @@ void RunFolder::interval_ended() {
 }
 
 void RunFolder::validation(std::int64_t step, double loss) {
-  append({.step = step, .values = {{kValidationLoss, loss}}});
+  append(record::validation_line(step, loss));
   progress_->validation(step, loss);
 }
 
@@ -163,9 +153,9 @@ void RunFolder::saved(const runtime::SavedCheckpoint& checkpoint) {
   progress_->saved(checkpoint.step, checkpoint.size, checkpoint.time, checkpoint.held);
 }
 
-void RunFolder::append(const record::StepMetrics& metrics) {
-  metrics_.append(metrics);
-  if (events_) events_->append(metrics, wall_time());
+void RunFolder::append(const record::MetricsLine& line) {
+  metrics_.append(line);
+  if (events_) events_->append(line, wall_time());
   if (is_told_ || metrics_.is_there()) return;
   is_told_ = true;
   progress_->close();
@@ -176,85 +166,38 @@ void RunFolder::append(const record::StepMetrics& metrics) {
        << std::endl;
 }
 
-record::Summary RunFolder::summary_of(const runtime::Outcome& outcome,
-                                      const std::optional<data::UnigramLoss>& unigram,
-                                      Seconds total) const {
-  record::Summary summary = summary_so_far(total);
-  summary.steps = outcome.steps;
-  summary.train_loss = outcome.train_loss;
-  summary.train_loss_steps = outcome.train_loss_steps;
-  summary.validation_loss = outcome.validation_loss;
-  summary.tokens_per_s = outcome.tokens_per_s;
-  summary.step = outcome.step;
-  summary.bubble = outcome.bubble;
-  summary.parameters_digest = outcome.parameters_digest;
-  summary.losses_digest = outcome.losses_digest;
+record::RunSummary RunFolder::completed(record::RunSummary summary,
+                                        const std::optional<data::UnigramLoss>& unigram,
+                                        Seconds total) const {
+  add_known(summary, total);
   if (unigram) {
     summary.unigram_entropy = unigram->entropy;
     summary.unigram_cross_entropy = unigram->cross_entropy;
   }
-  for (const runtime::RankFigures& rank : outcome.ranks) {
-    record::RankSummary& line =
-        summary.ranks.emplace_back(record::RankSummary{.rank = rank.rank,
-                                                       .budget = rank.budget,
-                                                       .predicted_peak = {},
-                                                       .peak = rank.peak,
-                                                       .static_bytes = rank.static_bytes,
-                                                       .process = rank.process,
-                                                       .reserved = {},
-                                                       .step = {},
-                                                       .predicted_step = {},
-                                                       .forward = rank.times.forward,
-                                                       .backward = rank.times.backward,
-                                                       .recompute = rank.times.recompute,
-                                                       .predicted_recompute = {},
-                                                       .copy = rank.times.copy,
-                                                       .copy_wait = rank.times.copy_wait,
-                                                       .wait = rank.times.wait,
-                                                       .optimizer_away = rank.optimizer_away,
-                                                       .weights_away = rank.weights_away,
-                                                       .update = rank.times.step,
-                                                       .update_wait = rank.times.update_wait});
-    set_layers(line, prepared_.plan);
-    if (rank.reserves.allocator > Bytes(0)) {
-      line.reserved = rank.reserves.allocator;
-      line.workspaces = rank.reserves.workspaces;
-      line.outside = rank.reserves.others;
-      line.gathered = rank.reserves.gathered;
-    }
-    if (!prepared_.forecast) continue;
-    const Forecast& forecast = *prepared_.forecast;
-    const auto stage = static_cast<std::size_t>(rank.rank) % forecast.peaks.size();
-    line.predicted_peak = forecast.peaks[stage];
-    line.predicted_step = forecast.simulation.ranks[stage].end;
-    line.predicted_recompute = forecast.simulation.ranks[stage].recompute;
-  }
   return summary;
 }
 
-record::Summary RunFolder::summary_so_far(Seconds total) const {
-  record::Summary summary;
+void RunFolder::add_known(record::RunSummary& summary, Seconds total) const {
   summary.resumed_after = progress_options_.first_step;
   summary.unit = progress_options_.unit;
   summary.total = total;
   summary.to_first_step = to_first_step_;
-  summary.parameters = parameters_.all;
-  summary.trained_parameters = parameters_.trained;
+  summary.parameters = parameters_;
+  summary.planned = planned_ranks(prepared_);
   if (prepared_.forecast) {
     summary.has_earlier_costs = prepared_.forecast->has_earlier_costs;
     summary.predicted_step = prepared_.forecast->simulation.step;
   }
-  return summary;
 }
 
-std::string RunFolder::prediction_note(const record::Summary& summary) const {
+std::string RunFolder::prediction_note(const record::RunSummary& summary) const {
   // Full and lean tapes have profiles of their own, and `auto` compares them.
   const bool has_both = prepared_.plan.lean_tapes && job_.memory.tapes == "auto";
   return record::prediction_note(
       summary, concat(measure_again_, has_both ? " and again with --set memory.tapes=lean" : ""));
 }
 
-void RunFolder::finish(const record::Summary& summary) const {
+void RunFolder::finish(const record::RunSummary& summary) const {
   record::write(summary, folder_ / "summary.json");
 }
 
@@ -263,7 +206,8 @@ void RunFolder::end_early(const std::exception& error, std::int64_t step, Second
   try {
     close();
     if (!metrics_.is_there()) return;  // the folder is gone: nothing can be written
-    record::Summary summary = summary_so_far(total);
+    record::RunSummary summary;
+    add_known(summary, total);
     summary.end =
         early_end(error, {.step = step, .told = told(), .steps = progress_options_.steps});
     add_told(summary);
@@ -276,7 +220,7 @@ void RunFolder::end_early(const std::exception& error, std::int64_t step, Second
   }
 }
 
-void RunFolder::add_told(record::Summary& summary) const {
+void RunFolder::add_told(record::RunSummary& summary) const {
   const report::TrainingCurves curves = this->curves();
   const std::vector<report::CurvePoint>& losses = curves.train_loss;
   const std::size_t count =
@@ -302,26 +246,26 @@ report::TrainingCurves RunFolder::curves() const {
   curves.unit = progress_options_.unit;
   curves.resumed_after = progress_options_.first_step;
   const std::map<std::string_view, std::vector<report::CurvePoint>*> by_name{
-      {kTrainLoss, &curves.train_loss},
-      {kValidationLoss, &curves.validation_loss},
-      {kThroughput, &curves.throughput},
-      {kGradientNorm, &curves.gradient_norm},
-      {kLearningRate, &curves.learning_rate}};
-  for (const record::StepMetrics& metrics : record::read_metrics(metrics_.file())) {
-    for (const record::Scalar& scalar : metrics.values) {
+      {record::kTrainLoss, &curves.train_loss},
+      {record::kValidationLoss, &curves.validation_loss},
+      {record::kThroughput, &curves.throughput},
+      {record::kGradientNorm, &curves.gradient_norm},
+      {record::kLearningRate, &curves.learning_rate}};
+  for (const record::MetricsLine& line : record::read_metrics(metrics_.file())) {
+    for (const record::Scalar& scalar : line.values) {
       if (const auto found = by_name.find(scalar.name); found != by_name.end())
-        found->second->push_back({metrics.step, scalar.value});
+        found->second->push_back({line.step, scalar.value});
     }
   }
   return curves;
 }
 
-void RunFolder::draw(const record::Summary& summary, const runtime::Outcome& outcome,
+void RunFolder::draw(const record::RunSummary& summary, const runtime::RecordedStep& recorded,
                      const Pictures& pictures) const {
-  draw_run(summary, &outcome, pictures);
+  draw_run(summary, &recorded, pictures);
 }
 
-void RunFolder::draw_run(const record::Summary& summary, const runtime::Outcome* outcome,
+void RunFolder::draw_run(const record::RunSummary& summary, const runtime::RecordedStep* recorded,
                          const Pictures& pictures) const {
   const bool has_forecast = prepared_.forecast.has_value();
   const simulate::Simulation* const forecast =
@@ -335,26 +279,25 @@ void RunFolder::draw_run(const record::Summary& summary, const runtime::Outcome*
                         .plan = prepared_.plan,
                         .chain = chain,
                         .predicted = forecast,
+                        .budgets = budgets_of(summary),
                         .facts = facts,
                         .training = curves(),
                         .steps = summary.steps,
                         .median = summary.step,
                         .early_end = summary.end.words,
                         .note = prediction_note(summary)};
-    if (outcome != nullptr) {
-      run.measured = &outcome->recorded_step;
-      run.measured_number = outcome->recorded_number;
-      run.budgets = budgets_of(*outcome);
+    if (recorded != nullptr) {
+      run.measured = &recorded->step;
+      run.measured_number = recorded->number;
     }
     const std::string page = report::run_page(run);
     if (job_.report.html) io::write_own_file(folder_ / "report.html", page);
     if (!pictures.page.empty()) io::write_file(pictures.page, page);
   }
-  if (pictures.trace.empty() || outcome == nullptr) return;
-  io::write_file(pictures.trace,
-                 forecast != nullptr
-                     ? report::chrome_trace(*forecast, outcome->recorded_step, chain)
-                     : report::chrome_trace(outcome->recorded_step, chain));
+  if (pictures.trace.empty() || recorded == nullptr) return;
+  io::write_file(pictures.trace, forecast != nullptr
+                                     ? report::chrome_trace(*forecast, recorded->step, chain)
+                                     : report::chrome_trace(recorded->step, chain));
 }
 
 }  // namespace trireme::app

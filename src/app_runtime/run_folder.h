@@ -41,7 +41,7 @@ class RunFolder final : public runtime::Observer {
     std::ostream& out;
     bool is_terminal = false;
     std::int64_t steps_done = 0;  ///< > 0: resumes the folder's run after these
-    runtime::ParameterCount parameters = {};
+    record::ParameterCount parameters = {};
     std::string measure_again = {};  ///< command that does so, for prediction_note()
   };
   explicit RunFolder(const Parts& parts);
@@ -49,7 +49,7 @@ class RunFolder final : public runtime::Observer {
 
   void started(Seconds since_start) override;
   void read_again(const std::set<std::string>& tensors) override;
-  void step(const runtime::StepRecord& record) override;
+  void step(const record::StepMetrics& metrics) override;
   void interval_ended() override;
   void validation(std::int64_t step, double loss) override;
   void saving() override;
@@ -60,21 +60,23 @@ class RunFolder final : public runtime::Observer {
   /// Note on the scatter of step times since this start, with ranks of `threads` threads.
   std::string scatter_note(int threads) const { return record::scatter_note(step_times_, threads); }
   /// Note that predictions were far off, and what to do: record::prediction_note().
-  std::string prediction_note(const record::Summary& summary) const;
-  record::Summary summary_of(const runtime::Outcome& outcome,
-                             const std::optional<data::UnigramLoss>& unigram, Seconds total) const;
+  std::string prediction_note(const record::RunSummary& summary) const;
+  /// What the trainer says of the finished run, with what the folder knows besides.
+  record::RunSummary completed(record::RunSummary summary,
+                               const std::optional<data::UnigramLoss>& unigram,
+                               Seconds total) const;
 
   /// Files for the run's page and the recorded step's trace, in addition to report.html; empty:
   /// none.
   struct Pictures {
     std::string page, trace;
   };
-  void draw(const record::Summary& summary, const runtime::Outcome& outcome,
+  void draw(const record::RunSummary& summary, const runtime::RecordedStep& recorded,
             const Pictures& pictures) const;
 
   /// Writes summary.json: the run has ended. Called last: if anything fails before, the same
   /// command repeats it without training again.
-  void finish(const record::Summary& summary) const;
+  void finish(const record::RunSummary& summary) const;
 
   /// Writes the page and the summary of a run that `error` has ended in this step, from what rank 0
   /// knows, and marks them so. Failures to write are only printed, because the run's own error
@@ -83,15 +85,15 @@ class RunFolder final : public runtime::Observer {
                  const Pictures& pictures) noexcept;
 
  private:
-  void append(const record::StepMetrics& metrics);
+  void append(const record::MetricsLine& line);
   /// The last step whose loss is known.
   std::int64_t told() const { return last_ ? last_->step : progress_options_.first_step; }
-  /// Figures of a run that are known however it ends.
-  record::Summary summary_so_far(Seconds total) const;
+  /// Adds what is known of a run however it ends.
+  void add_known(record::RunSummary& summary, Seconds total) const;
   /// Adds figures of the steps whose losses are known, for a run that ends early.
-  void add_told(record::Summary& summary) const;
-  /// As draw(), for a run that may have no outcome.
-  void draw_run(const record::Summary& summary, const runtime::Outcome* outcome,
+  void add_told(record::RunSummary& summary) const;
+  /// As draw(); null: the run ended before a recorded step was chosen.
+  void draw_run(const record::RunSummary& summary, const runtime::RecordedStep* recorded,
                 const Pictures& pictures) const;
   /// Curves of the whole run, from metrics.jsonl.
   report::TrainingCurves curves() const;
@@ -102,14 +104,14 @@ class RunFolder final : public runtime::Observer {
   record::MetricsFile metrics_;
   std::optional<record::EventFile> events_;
   std::optional<record::Progress> progress_;
-  std::optional<runtime::StepRecord> last_;
+  std::optional<record::StepMetrics> last_;
   std::vector<Seconds> step_times_;
   record::ProgressOptions progress_options_;
   std::ostream& out_;
   std::int64_t tokens_ = 0;  ///< tokens of the steps since the start
   Seconds to_first_step_{0};
   bool is_told_ = false;  ///< whether a missing folder was reported
-  const runtime::ParameterCount parameters_;
+  const record::ParameterCount parameters_;
   const std::string measure_again_;
 };
 

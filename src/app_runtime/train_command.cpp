@@ -86,8 +86,7 @@ struct RunInputs {
   std::string measure_again = {};      ///< command that does so, for a settled job
 };
 
-/// mpirun gives its ranks a pseudo-terminal, whatever its own output is connected to: plain lines
-/// there.
+/// mpirun gives its ranks a pseudo-terminal, whatever its own output is: plain lines there.
 bool is_person_watching(int descriptor) {
   return launched_ranks() == 1 && isatty(descriptor) != 0;
 }
@@ -162,21 +161,21 @@ RunFolder::Pictures pictures_of(const RunInputs& run) {
 }
 
 /// Prints how the run went, and writes the results to its folder.
-void end_folder(const RunInputs& run, RunFolder& folder, const runtime::Outcome& outcome,
+void end_folder(const RunInputs& run, RunFolder& folder, const runtime::FinishedRun& done,
                 int threads) {
   folder.close();
-  const record::Summary summary = folder.summary_of(outcome, unigram_of(run), process_age());
+  const record::RunSummary summary = folder.completed(done.summary, unigram_of(run), process_age());
   words_of(run) << record::closing_text(summary) << note_line(folder.prediction_note(summary))
                 << folder.scatter_note(threads)
                 << "run folder: " << visible(run.job.report.directory) << "\n";
   if (run.arguments.json) std::cout << record::to_json(summary) << "\n";
-  folder.draw(summary, outcome, pictures_of(run));
+  folder.draw(summary, done.recorded, pictures_of(run));
   folder.finish(summary);
 }
 
 /// Runs the job; says so where layers whose sizes may vary need more memory than planned.
-runtime::Outcome run_planned(runtime::Trainer& trainer, RunFolder* folder, const RunInputs& run,
-                             const Prepared& prepared, const RankContext& context) {
+runtime::FinishedRun run_planned(runtime::Trainer& trainer, RunFolder* folder, const RunInputs& run,
+                                 const Prepared& prepared, const RankContext& context) {
   try {
     return trainer.run(folder);
   } catch (const c10::OutOfMemoryError& error) {
@@ -196,8 +195,9 @@ runtime::Outcome run_planned(runtime::Trainer& trainer, RunFolder* folder, const
 }
 
 /// As run_planned(), and records in the folder an error that ends the run.
-runtime::Outcome run_recorded(runtime::Trainer& trainer, RunFolder* folder, const RunInputs& run,
-                              const Prepared& prepared, const RankContext& context) {
+runtime::FinishedRun run_recorded(runtime::Trainer& trainer, RunFolder* folder,
+                                  const RunInputs& run, const Prepared& prepared,
+                                  const RankContext& context) {
   try {
     return run_planned(trainer, folder, run, prepared, context);
   } catch (const std::exception& error) {
@@ -257,9 +257,9 @@ void train_settled(const RunInputs& run, const RankContext& context, Preparation
                                   .measure_again = run.measure_again});
   };
   comm::run_with_heartbeat(context.channel, begin, "begin of the run's folder");
-  const runtime::Outcome outcome = run_recorded(trainer, folder.get(), run, prepared, context);
+  const runtime::FinishedRun done = run_recorded(trainer, folder.get(), run, prepared, context);
   const auto end = [&] {
-    if (speaks) end_folder(run, *folder, outcome, context.threads);
+    if (speaks) end_folder(run, *folder, done, context.threads);
   };
   comm::run_with_heartbeat(context.channel, end, "end of the run's folder");
 }

@@ -18,43 +18,41 @@ std::string line(std::string_view label, std::string_view text);
 /// Note on a summary's train loss: ", of the last step", ", mean of the last 10 steps".
 std::string train_loss_note(std::int64_t steps);
 /// Steps, size, losses, speed.
-Facts run_facts(const Summary& summary);
+Facts run_facts(const RunSummary& summary);
 /// "1,839,360, 24,576 of them trained".
-std::string parameters(const Summary& summary);
+std::string parameters(const RunSummary& summary);
 /// "1,839,360".
 std::string in_thousands(std::int64_t number);
 /// Number of steps, and their time since the last start.
-std::string steps(const Summary& summary);
-void add_losses(Facts& facts, const Summary& summary);
+std::string steps(const RunSummary& summary);
+void add_losses(Facts& facts, const RunSummary& summary);
 /// "2.3553", "not finite".
 std::string loss_text(double loss);
-std::string throughput(const Summary& summary);
+std::string throughput(const RunSummary& summary);
 /// Budget, predicted and allocated bytes of every rank.
-std::string memory_table(const Summary& summary);
-/// "1-2", "1-2 5-6".
-std::string layers_of(const RankSummary& rank);
+std::string memory_table(const RunSummary& summary);
+/// "1-2", "1-2 5-6", "-" for none.
+std::string layers_of(const PlannedRank& planned);
 /// Predicted and measured time of every rank, and its breakdown.
-std::string time_table(const Summary& summary);
+std::string time_table(const RunSummary& summary);
 /// Whether updates take enough of some rank's step for a column.
-bool shows_updates(const Summary& summary);
+bool shows_updates(const RunSummary& summary);
 /// Lines on streamed weights and offloaded optimizer state; empty if there are none.
-std::string moved_state(const Summary& summary);
+std::string moved_state(const RunSummary& summary);
 /// What GPUs hold in addition to the tensors; empty for CPUs.
-std::string reserves(const Summary& summary);
-std::vector<std::string> time_row(const RankSummary& rank, const Summary& summary,
+std::string reserves(const RunSummary& summary);
+std::vector<std::string> time_row(const RankSummary& rank, const RunSummary& summary,
                                   bool with_updates);
+/// "+1.5 %": how much more than was predicted; "-" where that is nothing.
 template <class Unit>
-std::string text_or_dash(const std::optional<Unit>& value);
-/// "+1.5 %": how much more than was predicted; "-" without a prediction.
-template <class Unit>
-std::string excess(Unit measured, const std::optional<Unit>& predicted);
+std::string excess(Unit measured, Unit predicted);
 /// "0" without a unit for zero.
 std::string time_text(Seconds time);
 std::string percent(double share);
 
 }  // namespace
 
-std::string closing_text(const Summary& summary) {
+std::string closing_text(const RunSummary& summary) {
   std::string text;
   for (const auto& [what, value] : run_facts(summary)) text += line(what, value);
   if (!summary.ranks.empty())
@@ -64,7 +62,7 @@ std::string closing_text(const Summary& summary) {
                        "\nlosses digest: ", summary.losses_digest, "\n");
 }
 
-Facts facts_of(const Summary& summary) {
+Facts facts_of(const RunSummary& summary) {
   Facts facts = run_facts(summary);
   if (summary.end.ending != Ending::kCompleted) return facts;
   facts.emplace_back("parameters digest", summary.parameters_digest);
@@ -72,7 +70,7 @@ Facts facts_of(const Summary& summary) {
   return facts;
 }
 
-std::string prediction_note(const Summary& summary, const std::string& command) {
+std::string prediction_note(const RunSummary& summary, const std::string& command) {
   constexpr double kFar = 0.2;
   const Seconds predicted = summary.predicted_step.value_or(Seconds(0));
   if (!summary.has_earlier_costs || predicted <= Seconds(0) || summary.step <= Seconds(0))
@@ -87,7 +85,7 @@ std::string prediction_note(const Summary& summary, const std::string& command) 
 
 namespace {
 
-Facts run_facts(const Summary& summary) {
+Facts run_facts(const RunSummary& summary) {
   Facts facts{{"steps", steps(summary)}};
   if (summary.resumed_after > 0)
     facts.emplace_back("resumed from", concat("step ", summary.resumed_after));
@@ -95,22 +93,21 @@ Facts run_facts(const Summary& summary) {
   add_losses(facts, summary);
   if (summary.steps == summary.resumed_after) return facts;
   facts.emplace_back("throughput", throughput(summary));
-  if (summary.end.ending == Ending::kCompleted)
-    facts.emplace_back("bubble",
-                       concat(percent(summary.bubble), " of the ranks' time in the median step"));
+  if (const auto share = bubble(summary))
+    facts.emplace_back("bubble", concat(percent(*share), " of the ranks' time in the median step"));
   return facts;
 }
 
-std::string parameters(const Summary& summary) {
-  const std::string all = in_thousands(summary.parameters);
-  return summary.trained_parameters == summary.parameters
+std::string parameters(const RunSummary& summary) {
+  const std::string all = in_thousands(summary.parameters.all);
+  return summary.parameters.trained == summary.parameters.all
              ? concat(all, ", all of them trained")
-             : concat(all, ", ", in_thousands(summary.trained_parameters), " of them trained");
+             : concat(all, ", ", in_thousands(summary.parameters.trained), " of them trained");
 }
 
 std::string in_thousands(std::int64_t number) {
   std::string text = concat(number);
-  for (std::size_t place = text.size(); place > 3; place -= 3) text.insert(place - 3, ",");
+  for (std::size_t place = text.size(); place > 3; place -= 3) text.insert(place - 3, 1, ',');
   return text;
 }
 
@@ -125,7 +122,7 @@ std::string line(std::string_view label, std::string_view text) {
   return concat(padded, text, "\n");
 }
 
-std::string steps(const Summary& summary) {
+std::string steps(const RunSummary& summary) {
   if (summary.steps == summary.resumed_after)
     return summary.steps == 0 ? "none was finished"
                               : concat(summary.steps, ", all of them before this start");
@@ -135,7 +132,7 @@ std::string steps(const Summary& summary) {
   return concat(summary.steps, ", ", summary.steps - summary.resumed_after, " of them", time);
 }
 
-void add_losses(Facts& facts, const Summary& summary) {
+void add_losses(Facts& facts, const RunSummary& summary) {
   if (summary.train_loss_steps > 0)
     facts.emplace_back("train loss", concat(loss_text(summary.train_loss),
                                             train_loss_note(summary.train_loss_steps)));
@@ -153,36 +150,40 @@ std::string loss_text(double loss) {
   return std::isfinite(loss) ? fixed(loss, 4) : "not finite";
 }
 
-std::string throughput(const Summary& summary) {
+std::string throughput(const RunSummary& summary) {
   std::string text = concat(speed(summary.tokens_per_s), " ", summary.unit, "/s, a step in ",
                             to_text(summary.step));
   if (summary.predicted_step) {
     text += concat(", predicted ", to_text(*summary.predicted_step), " (",
-                   excess(summary.step, summary.predicted_step), ")");
+                   excess(summary.step, *summary.predicted_step), ")");
   }
   return text;
 }
 
-std::string memory_table(const Summary& summary) {
+std::string memory_table(const RunSummary& summary) {
   std::vector<std::vector<std::string>> rows = {{"rank", "layers", "budget", "predicted", "peak",
                                                  "deviation", "static", "reserved", "process"}};
   for (const RankSummary& rank : summary.ranks) {
-    rows.push_back({concat(rank.rank), layers_of(rank),
-                    rank.budget == Bytes(0) ? "-" : to_text(rank.budget),
-                    text_or_dash(rank.predicted_peak), to_text(rank.peak),
-                    excess(rank.peak, rank.predicted_peak), to_text(rank.static_bytes),
-                    text_or_dash(rank.reserved), text_or_dash(rank.process)});
+    const PlannedRank& planned = planned_for(rank, summary);
+    const auto& predicted = planned.predicted;
+    rows.push_back(
+        {concat(rank.rank), layers_of(planned),
+         rank.budget == Bytes(0) ? "-" : to_text(rank.budget),
+         predicted ? to_text(predicted->peak) : "-", to_text(rank.peak),
+         predicted ? excess(rank.peak, predicted->peak) : "-", to_text(rank.static_bytes),
+         rank.reserves ? to_text(rank.reserves->allocator) : "-", to_text(rank.process)});
   }
   return table(rows);
 }
 
-std::string layers_of(const RankSummary& rank) {
-  std::string text = concat(rank.first_layer, "-", rank.last_layer);
-  for (const auto& [first, last] : rank.further_layers) text += concat(" ", first, "-", last);
-  return text;
+std::string layers_of(const PlannedRank& planned) {
+  std::string text;
+  for (const auto& [first, last] : planned.layers)
+    text += concat(text.empty() ? "" : " ", first, "-", last);
+  return text.empty() ? "-" : text;
 }
 
-std::string time_table(const Summary& summary) {
+std::string time_table(const RunSummary& summary) {
   const bool with_updates = shows_updates(summary);
   std::vector<std::vector<std::string>> rows = {
       {"rank", "predicted", "step", "forward", "backward", "recompute"}};
@@ -194,14 +195,14 @@ std::string time_table(const Summary& summary) {
   return table(rows);
 }
 
-bool shows_updates(const Summary& summary) {
+bool shows_updates(const RunSummary& summary) {
   constexpr double kNoticeable = 0.01;
   return std::any_of(summary.ranks.begin(), summary.ranks.end(), [&](const RankSummary& rank) {
-    return rank.update > kNoticeable * rank.step.value_or(summary.step);
+    return rank.times.update > kNoticeable * summary.step;
   });
 }
 
-std::string moved_state(const Summary& summary) {
+std::string moved_state(const RunSummary& summary) {
   std::string text;
   for (const RankSummary& rank : summary.ranks) {
     if (rank.weights_away > Bytes(0))
@@ -210,21 +211,22 @@ std::string moved_state(const Summary& summary) {
     if (rank.optimizer_away == Bytes(0)) continue;
     text += concat("rank ", rank.rank, ": ", to_text(rank.optimizer_away),
                    " of optimizer state in the offload tier, updates take ",
-                   to_text(rank.update + rank.update_wait), " a step, ",
-                   time_text(rank.update_wait), " of it waiting for copies\n");
+                   to_text(rank.times.update + rank.times.update_wait), " a step, ",
+                   time_text(rank.times.update_wait), " of it waiting for copies\n");
   }
   return text.empty() ? text : "\n" + text;
 }
 
-std::string reserves(const Summary& summary) {
+std::string reserves(const RunSummary& summary) {
   std::string text;
   for (const RankSummary& rank : summary.ranks) {
-    if (!rank.workspaces || !rank.outside) continue;
-    text += concat("rank ", rank.rank, " also: ", to_text(*rank.workspaces),
-                   " of workspaces (of reserved), ", to_text(*rank.outside),
+    if (!rank.reserves) continue;
+    const DeviceReserves& reserves = *rank.reserves;
+    text += concat("rank ", rank.rank, " also: ", to_text(reserves.workspaces),
+                   " of workspaces (of reserved), ", to_text(reserves.others),
                    " outside the allocator (contexts, NCCL, others)",
-                   rank.gathered.value_or(0) > 0
-                       ? concat("; it waited for the device ", *rank.gathered,
+                   reserves.gathered > 0
+                       ? concat("; it waited for the device ", reserves.gathered,
                                 " times to free memory: a little more budget may be faster")
                        : "",
                    "\n");
@@ -232,33 +234,27 @@ std::string reserves(const Summary& summary) {
   return text.empty() ? text : "\n" + text;
 }
 
-std::vector<std::string> time_row(const RankSummary& rank, const Summary& summary,
+std::vector<std::string> time_row(const RankSummary& rank, const RunSummary& summary,
                                   bool with_updates) {
+  const StepTimes& times = rank.times;
+  const auto& predicted = planned_for(rank, summary).predicted;
   std::vector<std::string> row{
-      concat(rank.rank),
-      text_or_dash(rank.predicted_step ? rank.predicted_step : summary.predicted_step),
-      time_text(rank.step.value_or(summary.step)),
-      time_text(rank.forward),
-      time_text(rank.backward),
-      time_text(rank.recompute)};
-  if (with_updates) row.push_back(time_text(rank.update));
-  const std::optional<double> overlap = copy_overlap(rank);
-  row.push_back(time_text(rank.copy));
+      concat(rank.rank),         predicted ? to_text(predicted->step) : "-",
+      time_text(summary.step),   time_text(times.forward),
+      time_text(times.backward), time_text(times.recompute)};
+  if (with_updates) row.push_back(time_text(times.update));
+  const std::optional<double> overlap = copy_overlap(times);
+  row.push_back(time_text(times.copy));
   row.push_back(overlap ? percent(*overlap) : "-");
-  row.push_back(time_text(rank.wait + rank.copy_wait));
-  row.push_back(summary.step > Seconds(0) ? percent(rank.busy() / summary.step) : "-");
+  row.push_back(time_text(times.wait + times.copy_wait));
+  row.push_back(summary.step > Seconds(0) ? percent(times.busy() / summary.step) : "-");
   return row;
 }
 
 template <class Unit>
-std::string text_or_dash(const std::optional<Unit>& value) {
-  return value ? to_text(*value) : "-";
-}
-
-template <class Unit>
-std::string excess(Unit measured, const std::optional<Unit>& predicted) {
-  if (!predicted || *predicted <= Unit(0)) return "-";
-  const double share = 100 * (measured / *predicted - 1);
+std::string excess(Unit measured, Unit predicted) {
+  if (predicted <= Unit(0)) return "-";
+  const double share = 100 * (measured / predicted - 1);
   const std::string text = fixed(share, 1);
   return concat(text == "-0.0" ? "0.0" : share < 0 ? text : "+" + text, " %");
 }

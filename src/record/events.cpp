@@ -62,14 +62,14 @@ EventFile::EventFile(const fs::path& folder, const EventFileStart& start) {
   write_record(event_at(start.wall_time, start.first_step).text(7, restarted.bytes()).bytes());
 }
 
-void EventFile::append(const StepMetrics& metrics, Seconds wall_time) {
+void EventFile::append(const MetricsLine& line, Seconds wall_time) {
   Message summary;
-  for (const Scalar& scalar : metrics.values) {
+  for (const Scalar& scalar : line.values) {
     const Message value =
         Message().text(1, scalar.name).fixed32(2, static_cast<float>(scalar.value));
     summary.text(1, value.bytes());
   }
-  write_record(event_at(wall_time, metrics.step).text(5, summary.bytes()).bytes());
+  write_record(event_at(wall_time, line.step).text(5, summary.bytes()).bytes());
 }
 
 void EventFile::flush() const {

@@ -36,6 +36,21 @@ std::pair<std::uint64_t, std::uint64_t> place_of(const std::filesystem::path& fi
 
 }  // namespace
 
+MetricsLine line_of(const StepMetrics& metrics) {
+  const double speed = static_cast<double>(metrics.tokens) / metrics.time.count();
+  MetricsLine line{.step = metrics.step,
+                   .values = {{kTrainLoss, metrics.loss},
+                              {kLearningRate, metrics.learning_rate},
+                              {kStepTime, metrics.time.count()},
+                              {kThroughput, speed}}};
+  if (metrics.gradient_norm) line.values.push_back({kGradientNorm, *metrics.gradient_norm});
+  return line;
+}
+
+MetricsLine validation_line(std::int64_t step, double loss) {
+  return {.step = step, .values = {{kValidationLoss, loss}}};
+}
+
 MetricsFile::MetricsFile(std::filesystem::path file, std::int64_t first_step)
     : file_(std::move(file)) {
   std::error_code ignored;
@@ -50,11 +65,11 @@ bool MetricsFile::is_there() const {
   return place_of(file_) == opened_;
 }
 
-void MetricsFile::append(const StepMetrics& metrics) {
-  nlohmann::ordered_json line;
-  line["step"] = metrics.step;
-  for (const Scalar& scalar : metrics.values) line[scalar.name] = scalar.value;
-  out_ << line.dump() + "\n" << std::flush;
+void MetricsFile::append(const MetricsLine& line) {
+  Json json;
+  json["step"] = line.step;
+  for (const Scalar& scalar : line.values) json[scalar.name] = scalar.value;
+  out_ << json.dump() + "\n" << std::flush;
   if (!out_) fail_write(file_);
 }
 
@@ -62,18 +77,18 @@ void MetricsFile::flush() const {
   io::flush_file(file_);
 }
 
-std::vector<StepMetrics> read_metrics(const std::filesystem::path& file) {
-  std::vector<StepMetrics> steps;
+std::vector<MetricsLine> read_metrics(const std::filesystem::path& file) {
+  std::vector<MetricsLine> lines;
   for_each_line(file, [&](std::string_view, const Json& read) {
-    StepMetrics& step = steps.emplace_back();
-    step.step = read["step"].get<std::int64_t>();
+    MetricsLine& line = lines.emplace_back();
+    line.step = read["step"].get<std::int64_t>();
     for (const auto& [name, value] : read.items()) {
       if (name == "step" || !(value.is_number() || value.is_null())) continue;
-      step.values.push_back(
+      line.values.push_back(
           {name, value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>()});
     }
   });
-  return steps;
+  return lines;
 }
 
 namespace {

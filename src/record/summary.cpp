@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <limits>
 
 namespace trireme::record {
@@ -21,11 +22,9 @@ constexpr std::array kEndings{Ending::kCompleted, Ending::kStopped, Ending::kDiv
                               Ending::kFailed};
 
 Json number_or_null(const std::optional<double>& value);
-template <class Unit>
-Json count_or_null(const std::optional<Unit>& value);
 /// Null if empty.
 Json text_or_null(const std::string& text);
-Json rank_json(const RankSummary& rank);
+Json rank_json(const RankSummary& rank, const PlannedRank& planned);
 
 }  // namespace
 
@@ -43,7 +42,7 @@ std::string_view name(Ending ending) {
   return "";
 }
 
-std::string to_json(const Summary& summary) {
+std::string to_json(const RunSummary& summary) {
   Json json;
   json["format"] = "trireme-summary/1";
   const bool is_whole = summary.end.ending == Ending::kCompleted;
@@ -61,25 +60,40 @@ std::string to_json(const Summary& summary) {
   const bool has_step = is_whole || summary.step > Seconds(0);
   json["step_s"] = has_step ? Json(summary.step.count()) : Json(nullptr);
   json["tokens_per_s"] = has_step ? Json(summary.tokens_per_s) : Json(nullptr);
-  json["predicted_step_s"] = count_or_null(summary.predicted_step);
-  json["bubble"] = is_whole ? Json(summary.bubble) : Json(nullptr);
-  json["parameters"] = summary.parameters;
-  json["trained_parameters"] = summary.trained_parameters;
+  json["predicted_step_s"] =
+      summary.predicted_step ? Json(summary.predicted_step->count()) : Json(nullptr);
+  json["bubble"] = number_or_null(bubble(summary));
+  json["parameters"] = summary.parameters.all;
+  json["trained_parameters"] = summary.parameters.trained;
   json["seconds_total"] = summary.total.count();
   json["seconds_to_first_step"] = summary.to_first_step.count();
   json["parameters_digest"] = text_or_null(summary.parameters_digest);
   json["losses_digest"] = text_or_null(summary.losses_digest);
   json["ranks"] = Json::array();
-  for (const RankSummary& rank : summary.ranks) json["ranks"].push_back(rank_json(rank));
+  for (const RankSummary& rank : summary.ranks)
+    json["ranks"].push_back(rank_json(rank, planned_for(rank, summary)));
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::optional<double> copy_overlap(const RankSummary& rank) {
-  if (rank.copy <= Seconds(0)) return std::nullopt;
-  return std::max(0.0, 1 - rank.copy_wait / rank.copy);
+std::optional<double> bubble(const RunSummary& summary) {
+  if (summary.ranks.empty()) return std::nullopt;
+  double busy = 0;
+  for (const RankSummary& rank : summary.ranks) busy += rank.times.busy().count();
+  const double available = static_cast<double>(summary.ranks.size()) * summary.step.count();
+  return available > 0 ? std::max(0.0, 1 - busy / available) : 0;
 }
 
-void write(const Summary& summary, const std::filesystem::path& file) {
+const PlannedRank& planned_for(const RankSummary& rank, const RunSummary& summary) {
+  ensure(!summary.planned.empty(), "ranks that ran were planned");
+  return summary.planned[static_cast<std::size_t>(rank.rank) % summary.planned.size()];
+}
+
+std::optional<double> copy_overlap(const StepTimes& times) {
+  if (times.copy <= Seconds(0)) return std::nullopt;
+  return std::max(0.0, 1 - times.copy_wait / times.copy);
+}
+
+void write(const RunSummary& summary, const std::filesystem::path& file) {
   io::write_own_file(file, to_json(summary));
 }
 
@@ -107,43 +121,42 @@ Json number_or_null(const std::optional<double>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
-template <class Unit>
-Json count_or_null(const std::optional<Unit>& value) {
-  return value ? Json(value->count()) : Json(nullptr);
-}
-
 Json text_or_null(const std::string& text) {
   return text.empty() ? Json(nullptr) : Json(text);
 }
 
-Json rank_json(const RankSummary& rank) {
+Json rank_json(const RankSummary& rank, const PlannedRank& planned) {
+  const auto& predicted = planned.predicted;
+  const auto& reserves = rank.reserves;
+  const StepTimes& times = rank.times;
   Json json;
   json["rank"] = rank.rank;
-  json["layers"] = {rank.first_layer, rank.last_layer};
-  if (!rank.further_layers.empty()) json["further_layers"] = rank.further_layers;
+  json["layers"] = planned.layers.empty() ? Json(nullptr) : Json(planned.layers.front());
+  if (planned.layers.size() > 1)
+    json["further_layers"] = std::vector(planned.layers.begin() + 1, planned.layers.end());
   json["budget_bytes"] = rank.budget.count();
-  json["predicted_peak_bytes"] = count_or_null(rank.predicted_peak);
+  json["predicted_peak_bytes"] = predicted ? Json(predicted->peak.count()) : Json(nullptr);
   json["peak_bytes"] = rank.peak.count();
   json["static_bytes"] = rank.static_bytes.count();
   json["optimizer_away_bytes"] = rank.optimizer_away.count();
   json["weights_away_bytes"] = rank.weights_away.count();
-  json["process_bytes"] = count_or_null(rank.process);
-  json["reserved_bytes"] = count_or_null(rank.reserved);
-  json["workspace_bytes"] = count_or_null(rank.workspaces);
-  json["outside_bytes"] = count_or_null(rank.outside);
-  json["allocator_waits"] = rank.gathered ? Json(*rank.gathered) : Json(nullptr);
-  json["step_s"] = count_or_null(rank.step);
-  json["predicted_step_s"] = count_or_null(rank.predicted_step);
-  json["forward_s"] = rank.forward.count();
-  json["backward_s"] = rank.backward.count();
-  json["recompute_s"] = rank.recompute.count();
-  json["predicted_recompute_s"] = count_or_null(rank.predicted_recompute);
-  json["update_s"] = (rank.update + rank.update_wait).count();
-  json["update_wait_s"] = rank.update_wait.count();
-  json["copy_s"] = rank.copy.count();
-  json["copy_wait_s"] = rank.copy_wait.count();
-  json["copy_overlap"] = number_or_null(copy_overlap(rank));
-  json["wait_s"] = rank.wait.count();
+  json["process_bytes"] = rank.process.count();
+  json["reserved_bytes"] = reserves ? Json(reserves->allocator.count()) : Json(nullptr);
+  json["workspace_bytes"] = reserves ? Json(reserves->workspaces.count()) : Json(nullptr);
+  json["outside_bytes"] = reserves ? Json(reserves->others.count()) : Json(nullptr);
+  json["allocator_waits"] = reserves ? Json(reserves->gathered) : Json(nullptr);
+  json["step_s"] = nullptr;  // the median step is the run's: no rank has measured one of its own
+  json["predicted_step_s"] = predicted ? Json(predicted->step.count()) : Json(nullptr);
+  json["forward_s"] = times.forward.count();
+  json["backward_s"] = times.backward.count();
+  json["recompute_s"] = times.recompute.count();
+  json["predicted_recompute_s"] = predicted ? Json(predicted->recompute.count()) : Json(nullptr);
+  json["update_s"] = (times.update + times.update_wait).count();
+  json["update_wait_s"] = times.update_wait.count();
+  json["copy_s"] = times.copy.count();
+  json["copy_wait_s"] = times.copy_wait.count();
+  json["copy_overlap"] = number_or_null(copy_overlap(times));
+  json["wait_s"] = times.wait.count();
   return json;
 }
 

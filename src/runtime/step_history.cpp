@@ -28,13 +28,6 @@ Mean mean_of_last(const std::vector<double>& values, int count) {
   return {.value = sum / static_cast<double>(used), .count = static_cast<std::int64_t>(used)};
 }
 
-double bubble_of(const std::vector<RankFigures>& ranks, Seconds step) {
-  double compute = 0;
-  for (const RankFigures& rank : ranks) compute += rank.times.compute().count();
-  const double available = static_cast<double>(ranks.size()) * step.count();
-  return available > 0 ? std::max(0.0, 1 - compute / available) : 0;
-}
-
 std::optional<TypicalSteps> typical_steps(comm::Channel& channel,
                                           const std::vector<double>& seconds,
                                           const std::vector<std::size_t>& recorded) {
@@ -56,8 +49,8 @@ std::optional<TypicalSteps> typical_steps(comm::Channel& channel,
       .at(0);
 }
 
-std::optional<std::string> first_lost(const std::vector<StepRecord>& steps) {
-  for (const StepRecord& one : steps) {
+std::optional<std::string> first_lost(const std::vector<record::StepMetrics>& steps) {
+  for (const record::StepMetrics& one : steps) {
     if (!std::isfinite(one.loss)) return concat("the loss of step ", one.step);
     // The loss was computed before the update that this gradient has spoilt.
     if (!std::isfinite(one.gradient_norm.value_or(0)))

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "trireme/comm/channel.h"
-#include "trireme/runtime/trainer.h"
+#include "trireme/record/metrics.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -22,9 +22,6 @@ struct Mean {
 /// The mean of the last `count` values, of all where there are fewer; 0 where there is none.
 Mean mean_of_last(const std::vector<double>& values, int count);
 
-/// 1 - compute of all ranks / (ranks x step), at least 0; 0 if no step was made.
-double bubble_of(const std::vector<RankFigures>& ranks, Seconds step);
-
 /// Indices of steps among those of a run.
 struct TypicalSteps {
   std::size_t median = 0;    ///< took the median time
@@ -40,7 +37,7 @@ std::optional<TypicalSteps> typical_steps(comm::Channel& channel,
 
 /// The first loss, or gradient norm before clipping, that is not finite: "the loss of step 4";
 /// nothing if all are finite.
-std::optional<std::string> first_lost(const std::vector<StepRecord>& steps);
+std::optional<std::string> first_lost(const std::vector<record::StepMetrics>& steps);
 
 /// Throws the Error of a run in which `lost` is no longer finite.
 [[noreturn]] void refuse_to_go_on(const std::string& lost);

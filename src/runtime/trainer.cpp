@@ -100,21 +100,21 @@ Stage& Trainer::stage() {
   return impl_->stage;
 }
 
-Outcome Trainer::run(Observer* observer) {
+FinishedRun Trainer::run(Observer* observer) {
   Impl& my = *impl_;
   const auto account = my.setup.memory.enter();
   if (observer != nullptr) observer->started(my.setup.since_start());
   if (observer != nullptr && !my.as_begun.empty()) observer->read_again(my.as_begun);
   try {
     my.train(observer);
-    return my.outcome();
+    return my.finished();
   } catch (...) {
     my.tell_rest(observer);
     throw;
   }
 }
 
-ParameterCount Trainer::parameters() const {
+record::ParameterCount Trainer::parameters() const {
   return impl_->count;
 }
 
@@ -228,7 +228,7 @@ void Trainer::Impl::train_step(std::int64_t step) {
 }
 
 void Trainer::Impl::report(Observer* observer) {
-  std::vector<StepRecord> steps = std::exchange(unreported, {});
+  std::vector<record::StepMetrics> steps = std::exchange(unreported, {});
   const std::vector<double> means = losses.exchange();
   ensure(means.size() == steps.size(), "a loss for every step");
   for (std::size_t i = 0; i < means.size(); ++i) {

@@ -8,6 +8,8 @@
 #include "step_samples.h"
 
 #include "trireme/program/action.h"
+#include "trireme/record/metrics.h"
+#include "trireme/record/summary.h"
 #include "trireme/runtime/boundary.h"
 #include "trireme/runtime/executor.h"
 #include "trireme/runtime/optimizer.h"
@@ -47,7 +49,7 @@ struct Trainer::Impl {
   /// Restores a checkpoint or loads weights, if values are not the drawn ones.
   void begin();
   /// Collective.
-  ParameterCount counted() const;
+  record::ParameterCount counted() const;
   void train(Observer* observer);
   void train_step(std::int64_t step);
   void report(Observer* observer);
@@ -66,8 +68,8 @@ struct Trainer::Impl {
   bool is_due(int every) const {
     return steps_done == setup.job.train.steps || (every > 0 && steps_done % every == 0);
   }
-  Outcome outcome();
-  std::vector<RankFigures> gather_figures(const Times& of_median_step);
+  FinishedRun finished();
+  std::vector<record::RankSummary> gather_ranks(const Times& of_median_step);
 
   TrainSetup setup;
   const program::Program& program;
@@ -90,11 +92,11 @@ struct Trainer::Impl {
   Bytes static_bytes;
 
   std::vector<Times> times;  ///< by step
-  std::vector<StepRecord> unreported;
+  std::vector<record::StepMetrics> unreported;
   std::vector<double> step_seconds;
   std::int64_t tokens = 0;      ///< tokens of these steps
   std::int64_t steps_done = 0;  ///< including the one that was begun
-  ParameterCount count;
+  record::ParameterCount count;
   std::set<std::string> as_begun;  ///< as in SavedState::Restored
   std::optional<double> validation_loss;
 };

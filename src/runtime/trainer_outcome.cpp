@@ -1,4 +1,4 @@
-// The outcome of a run, gathered from all ranks.
+// What is known of a run that has finished, gathered from all ranks.
 // SPDX-License-Identifier: Apache-2.0
 #include "step_history.h"
 #include "trainer_impl.h"
@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace trireme::runtime {
@@ -20,9 +21,20 @@ Bytes most_resident() {
   return Bytes(std::int64_t{usage.ru_maxrss} << 10);
 }
 
+record::StepTimes measured(const Times& times) {
+  return {.forward = times.forward,
+          .backward = times.backward,
+          .recompute = times.recompute,
+          .update = times.step,
+          .wait = times.wait,
+          .copy = times.copy,
+          .copy_wait = times.copy_wait,
+          .update_wait = times.update_wait};
+}
+
 }  // namespace
 
-Outcome Trainer::Impl::outcome() {
+FinishedRun Trainer::Impl::finished() {
   const ParametersDigest parameters =
       parameters_digest(setup.channel, position, stage, reducer, *optimizer);
   refuse_lost_values(setup.channel,
@@ -44,52 +56,51 @@ Outcome Trainer::Impl::outcome() {
   const std::optional<TypicalSteps> typical =
       typical_steps(setup.channel, step_seconds, samples.places());
   const Mean train_loss = mean_of_last(losses.history().means, setup.job.report.log_every);
-  Outcome outcome{.steps = steps_done,
-                  .train_loss = train_loss.value,
-                  .train_loss_steps = train_loss.count,
-                  .validation_loss = validation_loss,
-                  .step = typical ? Seconds(step_seconds[typical->median]) : Seconds(0),
-                  .parameters_digest = parameters.whole,
-                  .losses_digest = losses.digest(),
-                  .ranks = gather_figures(typical ? times[typical->median] : Times{})};
-  if (typical) {
-    const auto made = static_cast<std::int64_t>(step_seconds.size());
-    outcome.recorded_number = steps_done - made + static_cast<std::int64_t>(typical->recorded) + 1;
-    if (position.replica == 0)
-      outcome.recorded_step =
-          gather_step(setup.channel, position.pipeline_group(), samples.at(typical->recorded));
-    outcome.tokens_per_s =
-        static_cast<double>(tokens) / static_cast<double>(made) / outcome.step.count();
-  }
-  outcome.bubble = bubble_of(outcome.ranks, outcome.step);
-  return outcome;
+  record::RunSummary summary{.steps = steps_done,
+                             .train_loss = train_loss.value,
+                             .train_loss_steps = train_loss.count,
+                             .validation_loss = validation_loss,
+                             .parameters_digest = parameters.whole,
+                             .losses_digest = losses.digest(),
+                             .ranks = gather_ranks(typical ? times[typical->median] : Times{})};
+  if (!typical) return {.summary = std::move(summary), .recorded = {}};
+  const auto made = static_cast<std::int64_t>(step_seconds.size());
+  summary.step = Seconds(step_seconds[typical->median]);
+  summary.tokens_per_s =
+      static_cast<double>(tokens) / static_cast<double>(made) / summary.step.count();
+  RecordedStep recorded{
+      .step = {}, .number = steps_done - made + static_cast<std::int64_t>(typical->recorded) + 1};
+  if (position.replica == 0)
+    recorded.step =
+        gather_step(setup.channel, position.pipeline_group(), samples.at(typical->recorded));
+  return {.summary = std::move(summary), .recorded = std::move(recorded)};
 }
 
-std::vector<RankFigures> Trainer::Impl::gather_figures(const Times& of_median_step) {
-  const RankFigures mine{.rank = setup.channel.rank(),
-                         .budget = setup.memory.has_budget() ? setup.memory.budget() : Bytes(0),
-                         .peak = setup.memory.peak(),
-                         .static_bytes = static_bytes,
-                         .optimizer_away = optimizer->away_bytes(),
-                         .weights_away = weights ? weights->bytes() : Bytes(0),
-                         .process = most_resident(),
-                         .reserves = setup.reserves ? setup.reserves() : DeviceReserves{},
-                         .times = of_median_step};
-  std::vector<RankFigures> figures;
+std::vector<record::RankSummary> Trainer::Impl::gather_ranks(const Times& of_median_step) {
+  record::RankSummary mine{.rank = setup.channel.rank(),
+                           .budget = setup.memory.has_budget() ? setup.memory.budget() : Bytes(0),
+                           .peak = setup.memory.peak(),
+                           .static_bytes = static_bytes,
+                           .optimizer_away = optimizer->away_bytes(),
+                           .weights_away = weights ? weights->bytes() : Bytes(0),
+                           .process = most_resident(),
+                           .times = measured(of_median_step)};
+  if (setup.reserves) mine.reserves = setup.reserves();
+  std::vector<record::RankSummary> ranks;
   for (const auto& of_rank :
        comm::all_gather(setup.channel, comm::everyone(setup.channel), std::vector{mine}, "figures"))
-    figures.push_back(of_rank.at(0));
-  return figures;
+    ranks.push_back(of_rank.at(0));
+  return ranks;
 }
 
-ParameterCount Trainer::Impl::counted() const {
-  ParameterCount mine;
+record::ParameterCount Trainer::Impl::counted() const {
+  record::ParameterCount mine;
   for (const StageParameter& parameter : stage.parameters()) {
     if (!reducer.is_first_use(parameter)) continue;
     mine.all += parameter.weight.numel();
     if (parameter.is_trained) mine.trained += parameter.weight.numel();
   }
-  ParameterCount sum;
+  record::ParameterCount sum;
   for (const auto& of_rank : comm::all_gather(setup.channel, position.pipeline_group(),
                                               std::vector{mine}, "numbers of parameters")) {
     sum.all += of_rank.at(0).all;

@@ -63,7 +63,7 @@ GpuOutcome train_on(CudaPart& gpu, const config::JobSpec& job, const model::Chai
              .make_optimizer_copies = copies_to,
              .make_weight_copies = [&] { return copies_to(kRoomForWeights); },
              .reserves =
-                 [&] { return runtime::DeviceReserves{.allocator = memory->peak_reserved()}; },
+                 [&] { return record::DeviceReserves{.allocator = memory->peak_reserved()}; },
              .checkpoints = run.checkpoints,
              .owns_process = ranks == 1,
              .since_start = [] { return Seconds(0); }});
@@ -72,13 +72,14 @@ GpuOutcome train_on(CudaPart& gpu, const config::JobSpec& job, const model::Chai
           of_ranks[static_cast<std::size_t>(control.rank())].push_back(
               parameter.value.detach().cpu());
         }
-        const runtime::Outcome outcome = trainer.run(nullptr);
+        const record::RunSummary summary = trainer.run(nullptr).summary;
         channel->close();
-        if (control.rank() == 0) result.outcome = outcome;
+        if (control.rank() == 0) result.summary = summary;
       });
   for (const auto& of_rank : of_ranks)
     result.parameters.insert(result.parameters.end(), of_rank.begin(), of_rank.end());
-  result.budget_left_by_allocator = run.budget - result.outcome.ranks.at(0).reserves.allocator;
+  result.budget_left_by_allocator =
+      run.budget - result.summary.ranks.at(0).reserves.value().allocator;
   return result;
 }
 

@@ -25,7 +25,7 @@ struct GpuRun {
 
 /// Results of the run.
 struct GpuOutcome {
-  runtime::Outcome outcome;
+  record::RunSummary summary;
   /// Parameters of all ranks, on the host, before the first step; without offloaded masters.
   std::vector<at::Tensor> parameters;
   Bytes budget_left_by_allocator;  ///< budget minus most that was reserved

@@ -74,8 +74,8 @@ class GpuTraining : public Gpu {
 };
 
 void expect_same(const GpuOutcome& expected, const GpuOutcome& found) {
-  EXPECT_EQ(found.outcome.losses_digest, expected.outcome.losses_digest);
-  EXPECT_EQ(found.outcome.parameters_digest, expected.outcome.parameters_digest);
+  EXPECT_EQ(found.summary.losses_digest, expected.summary.losses_digest);
+  EXPECT_EQ(found.summary.parameters_digest, expected.summary.parameters_digest);
 }
 
 TEST_F(GpuTraining, InitialValuesAreTheCpusBits) {
@@ -102,8 +102,8 @@ TEST_F(GpuTraining, TheFirstLossIsTheCpusToRounding) {
       job.train.steps = 1;
       const GpuOutcome on_gpu = train(job, keep_all(job));
       job.device = "cpu";
-      const runtime::Outcome on_cpu = runtime::run_small(job, {});
-      EXPECT_NEAR(on_gpu.outcome.train_loss, on_cpu.train_loss,
+      const record::RunSummary on_cpu = runtime::run_small(job, {});
+      EXPECT_NEAR(on_gpu.summary.train_loss, on_cpu.train_loss,
                   precision == "float32" ? 1e-3 : 1e-2);
     }
   }
@@ -130,8 +130,8 @@ TEST_F(GpuTraining, CopiesOfOptimizerStateGiveTheSameBits) {
     const GpuOutcome moved =
         train_on(cuda(), job, model::make_model(job.model), {.plan = plan, .to_file = to_file});
     expect_same(held, moved);
-    EXPECT_GT(moved.outcome.ranks[0].optimizer_away, Bytes(0));
-    EXPECT_LT(moved.outcome.ranks[0].static_bytes, held.outcome.ranks[0].static_bytes);
+    EXPECT_GT(moved.summary.ranks[0].optimizer_away, Bytes(0));
+    EXPECT_LT(moved.summary.ranks[0].static_bytes, held.summary.ranks[0].static_bytes);
   }
 }
 
@@ -149,8 +149,8 @@ TEST_F(GpuTraining, WeightsThatComeForEveryUseGiveTheSameBits) {
       const GpuOutcome streamed =
           train_on(cuda(), job, model::make_model(job.model), {.plan = plan, .to_file = to_file});
       expect_same(held, streamed);
-      EXPECT_GT(streamed.outcome.ranks[0].weights_away, Bytes(0));
-      EXPECT_LT(streamed.outcome.ranks[0].static_bytes, held.outcome.ranks[0].static_bytes);
+      EXPECT_GT(streamed.summary.ranks[0].weights_away, Bytes(0));
+      EXPECT_LT(streamed.summary.ranks[0].static_bytes, held.summary.ranks[0].static_bytes);
     }
   }
 }
@@ -172,7 +172,7 @@ TEST_F(GpuTraining, ReplicasThatDivideTheOptimizerHaveTheBitsOfThoseThatDoNot) {
             keep_all(job,
                      {.replicas = replicas, .away = away, .streams = streams, .shards = true}));
         expect_same(whole, divided);
-        EXPECT_LT(divided.outcome.ranks[0].static_bytes, whole.outcome.ranks[0].static_bytes);
+        EXPECT_LT(divided.summary.ranks[0].static_bytes, whole.summary.ranks[0].static_bytes);
       }
     }
     job.pipeline.replicas = 2;
@@ -236,7 +236,7 @@ TEST_F(GpuTraining, BeginsWithWeights) {
   job.train.optimizer.learning_rate = 0;
   const GpuOutcome begun = train_on(cuda(), job, model, {keep_all(job, {.cut = {3}}), Bytes(0)});
 
-  EXPECT_EQ(begun.outcome.parameters_digest, trained.outcome.parameters_digest);
+  EXPECT_EQ(begun.summary.parameters_digest, trained.summary.parameters_digest);
 }
 
 /// A job's planner question with the GPU's costs.
@@ -291,8 +291,8 @@ TEST_F(GpuTraining, PlansWithinBudgetsGiveTheSameBitsWithThePredictedBytes) {
   const plan::Plan everything = keep_all(job);
   const Bytes all = planned.copies(everything).ranks[0].peak;
   const GpuOutcome expected = train(job, everything);
-  expect_as_predicted(expected.outcome.ranks.at(0).peak, all, "keep_all");
-  const Bytes fixed = expected.outcome.ranks.at(0).static_bytes;
+  expect_as_predicted(expected.summary.ranks.at(0).peak, all, "keep_all");
+  const Bytes fixed = expected.summary.ranks.at(0).static_bytes;
   for (const char* solver : {"rotor", "pofo", "auto"}) {
     for (const int percent : {80, 60, 40}) {
       planned.platform.ranks[0].memory = fixed + (all - fixed) * percent / 100;
@@ -303,7 +303,7 @@ TEST_F(GpuTraining, PlansWithinBudgetsGiveTheSameBitsWithThePredictedBytes) {
       const std::string what = concat(solver, " at ", percent, " %");
       SCOPED_TRACE(what);
       expect_same(expected, outcome);
-      expect_as_predicted(outcome.outcome.ranks.at(0).peak, copies.ranks[0].peak, what);
+      expect_as_predicted(outcome.summary.ranks.at(0).peak, copies.ranks[0].peak, what);
       EXPECT_LE(copies.ranks[0].peak, planned.platform.ranks[0].memory);
       if (copies.ranks[0].offload_peak == Bytes(0)) continue;
       expect_same(expected,

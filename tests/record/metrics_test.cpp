@@ -23,6 +23,29 @@ namespace {
 using support::input_error;
 using support::TemporaryFolder;
 
+TEST(LineOf, HasEveryFactOfAStepUnderTheNamesOfTheFormat) {
+  const TemporaryFolder folder;
+  MetricsFile metrics(folder / "m.jsonl", 0);
+  StepMetrics step{.step = 12,
+                   .loss = 2.5,
+                   .learning_rate = 0.001,
+                   .gradient_norm = 0.75,
+                   .time = Seconds(0.5),
+                   .tokens = 1024};
+
+  metrics.append(line_of(step));
+  step.gradient_norm.reset();  // nothing was clipped
+  metrics.append(line_of(step));
+  metrics.append(validation_line(12, 2.25));
+
+  EXPECT_EQ(io::read_file(folder / "m.jsonl"),
+            "{\"step\":12,\"train_loss\":2.5,\"learning_rate\":0.001,\"step_s\":0.5,"
+            "\"tokens_per_s\":2048.0,\"gradient_norm\":0.75}\n"
+            "{\"step\":12,\"train_loss\":2.5,\"learning_rate\":0.001,\"step_s\":0.5,"
+            "\"tokens_per_s\":2048.0}\n"
+            "{\"step\":12,\"validation_loss\":2.25}\n");
+}
+
 TEST(MetricsFile, WritesOneObjectPerLineInTheGivenOrder) {
   const TemporaryFolder folder;
   MetricsFile metrics(folder / "new/metrics.jsonl", 0);
@@ -50,7 +73,7 @@ TEST(MetricsFile, DoublesReadBackBitForBit) {
     if (std::isfinite(value)) values.push_back(value);
   }
   MetricsFile metrics(folder / "m.jsonl", 0);
-  StepMetrics line;
+  MetricsLine line;
   for (const double value : values)
     line.values.push_back({std::to_string(line.values.size()), value});
 
@@ -74,11 +97,11 @@ TEST(MetricsFile, StaysJsonWhenALossIsNotANumber) {
 TEST(ReadMetrics, GivesWhatWasAppended) {
   const TemporaryFolder folder;
   MetricsFile metrics(folder / "m.jsonl", 0);
-  const StepMetrics first{.step = 1, .values = {{"train_loss", 5.5}, {"learning_rate", 0.1}}};
+  const MetricsLine first{.step = 1, .values = {{"train_loss", 5.5}, {"learning_rate", 0.1}}};
   metrics.append(first);
   metrics.append({.step = 2, .values = {{"train_loss", std::nan("")}}});
 
-  const std::vector<StepMetrics> read = read_metrics(folder / "m.jsonl");
+  const std::vector<MetricsLine> read = read_metrics(folder / "m.jsonl");
 
   ASSERT_EQ(read.size(), 2U);
   EXPECT_EQ(read[0], first);

@@ -7,6 +7,7 @@
 #include "trireme/core/error.h"
 #include "trireme/io/file.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -30,20 +31,20 @@ TEST(Summary, HoldsEveryFieldOfTheFormat) {
        "reserved_bytes": 1048576000,
        "optimizer_away_bytes": 67108864, "weights_away_bytes": 8388608, "update_s": 0.065, "update_wait_s": 0.0025,
        "workspace_bytes": 33554432, "outside_bytes": 536870912, "allocator_waits": 3,
-       "step_s": 0.48, "predicted_step_s": 0.375, "forward_s": 0.1, "backward_s": 0.2,
-       "recompute_s": 0.05, "predicted_recompute_s": 0.04, "copy_s": 0.02, "copy_wait_s": 0.005,
+       "step_s": null, "predicted_step_s": 0.375, "forward_s": 0.125, "backward_s": 0.1875,
+       "recompute_s": 0.0625, "predicted_recompute_s": 0.04, "copy_s": 0.02, "copy_wait_s": 0.005,
        "copy_overlap": 0.75, "wait_s": 0.125},
       {"rank": 1, "layers": [6, 14], "budget_bytes": 0, "predicted_peak_bytes": null,
-       "peak_bytes": 512, "static_bytes": 0, "process_bytes": null, "reserved_bytes": null,
+       "peak_bytes": 512, "static_bytes": 0, "process_bytes": 2048, "reserved_bytes": null,
        "optimizer_away_bytes": 0, "weights_away_bytes": 0, "update_s": 0.0, "update_wait_s": 0.0,
        "workspace_bytes": null, "outside_bytes": null, "allocator_waits": null,
-       "step_s": null, "predicted_step_s": null, "forward_s": 0.25, "backward_s": 0.25,
+       "step_s": null, "predicted_step_s": null, "forward_s": 0.25, "backward_s": 0.0625,
        "recompute_s": 0.0, "predicted_recompute_s": null, "copy_s": 0.0, "copy_wait_s": 0.0,
        "copy_overlap": null, "wait_s": 0.0}]})"));
 }
 
 TEST(Summary, WritesNullForWhatIsNotKnown) {
-  Summary summary = sample_summary();
+  RunSummary summary = sample_summary();
   summary.validation_loss.reset();
   summary.unigram_entropy.reset();
   summary.unigram_cross_entropy.reset();
@@ -57,8 +58,8 @@ TEST(Summary, WritesNullForWhatIsNotKnown) {
 }
 
 /// Summary of a run that was stopped in step 14, for which no rank has reported its figures.
-Summary stopped_summary() {
-  Summary summary = sample_summary();
+RunSummary stopped_summary() {
+  RunSummary summary = sample_summary();
   summary.end = {.ending = Ending::kStopped, .step = 14, .words = "stopped in step 14 of 300"};
   summary.steps = 13;
   summary.resumed_after = 0;
@@ -82,7 +83,7 @@ TEST(Summary, SaysHowARunEndedEarly) {
 
 TEST(Summary, HoldsNoValueThatIsNoNumber) {
   for (const double lost : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
-    Summary summary = stopped_summary();
+    RunSummary summary = stopped_summary();
     summary.end.ending = Ending::kDiverged;
     summary.train_loss = lost;
     summary.validation_loss = lost;
@@ -95,7 +96,7 @@ TEST(Summary, HoldsNoValueThatIsNoNumber) {
 }
 
 TEST(Summary, HoldsNothingOfStepsThatWereNotMade) {
-  Summary summary = stopped_summary();
+  RunSummary summary = stopped_summary();
   summary.steps = summary.train_loss_steps = 0;
   summary.step = Seconds(0);
   const auto read = nlohmann::json::parse(to_json(summary));
@@ -106,7 +107,7 @@ TEST(Summary, HoldsNothingOfStepsThatWereNotMade) {
 
 // The message may quote a file's name, which is any bytes.
 TEST(Summary, IsJsonWhateverTheWords) {
-  Summary summary = stopped_summary();
+  RunSummary summary = stopped_summary();
   summary.end.words = "failed in step 3: \xff\"\n\x01";
   EXPECT_TRUE(nlohmann::json::accept(to_json(summary)));
 }
@@ -123,7 +124,7 @@ TEST(CompletedSteps, AreThoseOfRunsThatCompleted) {
   EXPECT_EQ(steps_of("{\"steps\": 7}"),
             7);  // from versions that wrote summaries of completed runs alone
   for (const Ending ending : {Ending::kStopped, Ending::kDiverged, Ending::kFailed}) {
-    Summary summary = stopped_summary();
+    RunSummary summary = stopped_summary();
     summary.end.ending = ending;
     EXPECT_EQ(steps_of(to_json(summary)), std::nullopt) << name(ending);
   }
@@ -135,6 +136,42 @@ TEST(CompletedSteps, AreAskedOfNoDamagedSummary) {
     io::write_file(folder / "summary.json", text);
     EXPECT_THROW(completed_steps(folder / "summary.json"), InputError) << text;
   }
+}
+
+TEST(Bubble, IsTheShareOfTheRanksTimeInWhichTheyDoNotCompute) {
+  const RankSummary half{.times = {.forward = Seconds(1), .update = Seconds(1)}};
+  const RankSummary idle{.times = {.wait = Seconds(4)}};
+  EXPECT_EQ(bubble({.step = Seconds(4), .ranks = {half, idle}}), 0.75);
+  EXPECT_EQ(bubble({.step = Seconds(1), .ranks = {half}}), 0);  // clocks differ a little
+  EXPECT_EQ(bubble({.ranks = {{}}}), 0);
+  EXPECT_EQ(bubble({.step = Seconds(1)}), std::nullopt);
+}
+
+// A pipeline of two ranks, two of whose stages are on the first, and its replica.
+TEST(Summary, TellsOfEveryReplicasRanksWhatWasPlannedForOnePipeline) {
+  RunSummary summary = sample_summary();
+  summary.planned[0].layers = {{1, 2}, {5, 6}, {9, 9}};
+  for (const int rank : {2, 3}) summary.ranks.emplace_back().rank = rank;
+
+  const auto ranks = nlohmann::json::parse(to_json(summary)).at("ranks");
+  for (const std::size_t replica : {0, 2}) {
+    EXPECT_EQ(ranks.at(replica).at("layers"), nlohmann::json({1, 2}));
+    EXPECT_EQ(ranks.at(replica).at("further_layers"), nlohmann::json({{5, 6}, {9, 9}}));
+    EXPECT_EQ(ranks.at(replica).at("predicted_step_s"), 0.375);
+    EXPECT_EQ(ranks.at(replica + 1).at("layers"), nlohmann::json({6, 14}));
+    EXPECT_FALSE(ranks.at(replica + 1).contains("further_layers"));
+  }
+  EXPECT_THAT(closing_text(summary), testing::HasSubstr("   2  1-2 5-6 9-9         -    900 MiB"));
+}
+
+TEST(Summary, HasNoLayersOfARankWithoutAStage) {
+  RunSummary summary = sample_summary();
+  summary.planned[1].layers.clear();
+
+  const auto ranks = nlohmann::json::parse(to_json(summary)).at("ranks");
+  EXPECT_TRUE(ranks.at(1).at("layers").is_null());
+  EXPECT_FALSE(ranks.at(1).contains("further_layers"));
+  EXPECT_THAT(closing_text(summary), testing::HasSubstr("\n   1       -         -"));
 }
 
 TEST(CopyOverlap, IsNothingWhereNothingWasCopied) {

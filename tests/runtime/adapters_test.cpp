@@ -136,7 +136,7 @@ TEST(Adapters, GoOutAndBeginARunWithTheSameBits) {
       still.train.precision = precision;
       const Trained again = train_and_export(still, begun, {.cut = {1, 4}});
 
-      EXPECT_EQ(again.outcome.parameters_digest, trained.outcome.parameters_digest);
+      EXPECT_EQ(again.summary.parameters_digest, trained.summary.parameters_digest);
       EXPECT_EQ(adapters_of(again.checkpoint), adapters_of(trained.checkpoint));
     }
   }

@@ -31,8 +31,8 @@ class Noting final : public Observer {
     EXPECT_LE(checkpoint.held, checkpoint.time);
     EXPECT_TRUE(std::filesystem::exists(checkpoint.folder));
   }
-  void step(const StepRecord& record) override {
-    if (record.step == fails_at) throw Error("the observer has failed");
+  void step(const record::StepMetrics& metrics) override {
+    if (metrics.step == fails_at) throw Error("the observer has failed");
   }
   void started(Seconds /*since_start*/) override {}
   void interval_ended() override {}
@@ -74,8 +74,9 @@ TEST_P(BackgroundSave, HoldsWhatOneAtOnceHolds) {
   job.train.precision = each.precision;
   Noting noted;
 
-  const Outcome plain = run_small(job, each.split, {}, device::cpu(), every_step(at_once, false));
-  const Outcome run =
+  const RunSummary plain =
+      run_small(job, each.split, {}, device::cpu(), every_step(at_once, false));
+  const RunSummary run =
       run_small(job, each.split, {}, device::cpu(), every_step(beside, true), &noted);
 
   EXPECT_EQ(run.parameters_digest, plain.parameters_digest);

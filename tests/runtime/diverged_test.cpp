@@ -102,7 +102,7 @@ TEST(ARunThatDiverges, EndsBeforeACheckpointThatItsValidationTellsIsWorthless) {
 
 TEST(ARunThatDiverges, IsKnownByItsGradientBeforeItsLoss) {
   const double no_number = std::numeric_limits<double>::quiet_NaN();
-  StepRecord fine, spoilt, lost;
+  record::StepMetrics fine, spoilt, lost;
   fine.step = 1;
   fine.gradient_norm = 3;
   spoilt.step = 2;
@@ -172,7 +172,7 @@ TEST_P(Unseen, NoNumberReachesACheckpoint) {
   }
   Checkpointing checkpoints;
   checkpoints.resume = folder / "step-1";
-  const Outcome resumed = run_small(job(2), split, {}, device::cpu(), checkpoints);
+  const RunSummary resumed = run_small(job(2), split, {}, device::cpu(), checkpoints);
   EXPECT_EQ(resumed.parameters_digest, run_small(job(2), split).parameters_digest);
 }
 
@@ -243,7 +243,7 @@ TEST(ABufferThatIsBuiltWithInfinities, IsSavedTakenUpAndExported) {
       folder, concat(kLayer, "    return h + torch.softmax(self.mask, -1).mean(0), before\n"),
       {{"mask", mask}});
   job.train.steps = 4;
-  const Outcome whole = run_small(job, {.cut = {2}}, {}, device::cpu(), every(2, out));
+  const RunSummary whole = run_small(job, {.cut = {2}}, {}, device::cpu(), every(2, out));
   job.train.steps = 2;
   run_small(job, {}, {}, device::cpu(), every(2, out));
   job.train.steps = 4;

@@ -22,10 +22,10 @@ namespace {
 
 TEST(LatePlace, TrainsToTheSameBits) {
   const config::JobSpec job = small_job(small_gpt());
-  const Outcome expected = run_small(job, {});
+  const RunSummary expected = run_small(job, {});
   for (const std::vector<int>& cut : {std::vector<int>{}, {2}}) {
     const device::LatePlace place;
-    const Outcome late = run_small(job, {.cut = cut, .recompute = true}, {}, place);
+    const RunSummary late = run_small(job, {.cut = cut, .recompute = true}, {}, place);
     EXPECT_EQ(late.losses_digest, expected.losses_digest);
     EXPECT_EQ(late.parameters_digest, expected.parameters_digest);
     const int micro_batches = config::micro_batches(job) * job.train.steps + 2;  // 2 validate
@@ -36,15 +36,15 @@ TEST(LatePlace, TrainsToTheSameBits) {
 
 TEST(LatePlace, TimesAreThoseOfTheMarks) {
   const device::LatePlace place;
-  const Outcome outcome = run_small(small_job(small_mlp()), {}, {}, place);
+  const FinishedRun run = run_recorded(small_job(small_mlp()), {}, {}, place);
   double last = 0;
-  for (const simulate::Event& event : outcome.recorded_step.events) {
+  for (const simulate::Event& event : run.recorded.step.events) {
     EXPECT_LT(event.begin, event.end);
     EXPECT_NEAR(std::remainder(event.end.count(), 1e-3), 0, 1e-9) << "a whole number of marks";
     last = std::max(last, event.end.count());
   }
   EXPECT_GT(last, 0);
-  EXPECT_NEAR(std::remainder(outcome.ranks.at(0).times.backward.count(), 1e-3), 0, 1e-9);
+  EXPECT_NEAR(std::remainder(run.summary.ranks.at(0).times.backward.count(), 1e-3), 0, 1e-9);
 }
 
 TEST(StepClock, AddsIntervalsOnlyOnceAllIsDone) {

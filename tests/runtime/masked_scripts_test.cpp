@@ -67,7 +67,7 @@ TEST(MaskedScripts, TrainWithTheBitsOfOneStage) {
   const TemporaryFolder folder;
   config::JobSpec job = small_job(save_model(folder.path()));
   job.data.kind = "documents";
-  const Outcome one = run_small(job, {}), two = run_small(job, {.cut = {1}, .recompute = true});
+  const RunSummary one = run_small(job, {}), two = run_small(job, {.cut = {1}, .recompute = true});
   EXPECT_EQ(one.losses_digest, two.losses_digest);
   EXPECT_EQ(one.parameters_digest, two.parameters_digest);
 }

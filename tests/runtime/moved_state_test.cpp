@@ -109,11 +109,11 @@ TEST(MovedState, GivesTheBitsOfStateOnTheDevice) {
         Kind{"bfloat16_weights", "sgd", 0.9}, Kind{"bfloat16_weights", "sgd", 0}}) {
     SCOPED_TRACE(concat(kind.precision, ", ", kind.optimizer, ", ", kind.momentum));
     const config::JobSpec job = job_of(small_gpt(), kind.precision, kind.optimizer, kind.momentum);
-    const Outcome reference = run_small(job, {});
+    const RunSummary reference = run_small(job, {});
     for (const Bytes away : {kAll, Bytes(60'000), Bytes(9'999), Bytes(1)}) {
       for (const Bytes part : {Bytes(1000), Bytes(7777), Bytes(1 << 20)}) {
         for (const bool to_file : {false, true}) {
-          const Outcome run = run_small(job, {.away = away, .part = part, .to_file = to_file});
+          const RunSummary run = run_small(job, {.away = away, .part = part, .to_file = to_file});
           EXPECT_GT(run.ranks[0].optimizer_away, Bytes(0));
           EXPECT_EQ(run.parameters_digest, reference.parameters_digest);
           EXPECT_EQ(run.losses_digest, reference.losses_digest);
@@ -126,15 +126,15 @@ TEST(MovedState, GivesTheBitsOfStateOnTheDevice) {
 TEST(MovedState, GivesTheBitsForEverySplit) {
   for (const char* const precision : {"float32", "bfloat16_weights"}) {
     const config::JobSpec job = job_of(small_gpt(), precision);
-    const Outcome reference = run_small(job, {}), of_two = run_small(job, {.replicas = 2});
+    const RunSummary reference = run_small(job, {}), of_two = run_small(job, {.replicas = 2});
     for (const std::vector<int>& cut : {std::vector<int>{1}, {3}, {1, 4}, {2, 5}}) {
-      const Outcome run = run_small(job, {.cut = cut, .recompute = true, .away = kAll});
+      const RunSummary run = run_small(job, {.cut = cut, .recompute = true, .away = kAll});
       EXPECT_EQ(run.parameters_digest, reference.parameters_digest);
       EXPECT_EQ(run.losses_digest, reference.losses_digest);
-      const Outcome twice = run_small(job, {.cut = cut, .replicas = 2, .away = kAll});
+      const RunSummary twice = run_small(job, {.cut = cut, .replicas = 2, .away = kAll});
       EXPECT_EQ(twice.parameters_digest, of_two.parameters_digest);
     }
-    const Outcome shared =
+    const RunSummary shared =
         run_small(job, {.cut = {2, 4}, .ranks = {0, 1, 0}, .away = Bytes(20'000)});
     EXPECT_EQ(shared.parameters_digest, reference.parameters_digest);
   }
@@ -149,8 +149,8 @@ TEST(MovedState, GivesTheBitsForEverySplit) {
 TEST(MovedState, IsNotOnTheDeviceBetweenUpdates) {
   for (const char* const precision : {"float32", "bfloat16_weights"}) {
     const config::JobSpec job = job_of(small_gpt(), precision);
-    const Outcome held = run_small(job, {});
-    const Outcome moved = run_small(job, {.away = kAll});
+    const RunSummary held = run_small(job, {});
+    const RunSummary moved = run_small(job, {.away = kAll});
     const Stage stage = stage_of(small_gpt(), model::precision_of(precision));
     std::int64_t state = 0;
     for (const StageParameter& parameter : stage.parameters())
@@ -182,7 +182,7 @@ TEST(MovedState, IsSavedAndTakenUpLikeAnyOther) {
     SCOPED_TRACE(precision);
     const config::JobSpec job = long_job(precision);
     const TemporaryFolder held, moved;
-    const Outcome reference = run_small(job, {}, {}, device::cpu(), every_three(held.path()));
+    const RunSummary reference = run_small(job, {}, {}, device::cpu(), every_three(held.path()));
     run_small(job, {.cut = {3}, .away = kAll}, {}, device::cpu(), every_three(moved.path()));
     for (const char* const step : {"step-3", "step-6"}) {
       const checkpoint::Manifest of_held = checkpoint::load_manifest(held / step),
@@ -195,7 +195,7 @@ TEST(MovedState, IsSavedAndTakenUpLikeAnyOther) {
                                Split{.away = Bytes(50'000), .part = Bytes(900)}}) {
       Checkpointing resumed;
       resumed.resume = moved / "step-3";
-      const Outcome run = run_small(job, after, {}, device::cpu(), resumed);
+      const RunSummary run = run_small(job, after, {}, device::cpu(), resumed);
       EXPECT_EQ(run.parameters_digest, reference.parameters_digest);
       EXPECT_EQ(run.losses_digest, reference.losses_digest);
     }

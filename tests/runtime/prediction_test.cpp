@@ -207,12 +207,12 @@ TEST(TrainersPeak, IsThatOfOneStep) {
 
       const std::vector<PredictedBytes> predicted =
           predict(job, model, plan_for(model, job, cut, policy));
-      const Outcome outcome =
+      const RunSummary summary =
           run_small(job, {.cut = cut, .recompute = policy == Policy::kRecomputeAll});
 
-      ASSERT_EQ(predicted.size(), outcome.ranks.size());
+      ASSERT_EQ(predicted.size(), summary.ranks.size());
       for (std::size_t r = 0; r < predicted.size(); ++r) {
-        const Bytes off = predicted[r].by_formula - outcome.ranks[r].peak;
+        const Bytes off = predicted[r].by_formula - summary.ranks[r].peak;
         EXPECT_GE(off, Bytes(0)) << name(policy);
         EXPECT_LE(off, 2 * target_bytes(job)) << name(policy);
       }

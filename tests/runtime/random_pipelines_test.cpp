@@ -138,7 +138,7 @@ class RandomPipelines : public testing::TestWithParam<Kind> {
     return platform;
   }
 
-  Outcome run(const plan::Plan& plan, const Checkpointing& checkpoints = {}) {
+  RunSummary run(const plan::Plan& plan, const Checkpointing& checkpoints = {}) {
     const int ranks = plan::ranks_of(plan);
     const chain::Platform platform = platform_for(plan);
     const program::Program whole = plan::compile(plan, chain_);
@@ -149,7 +149,7 @@ class RandomPipelines : public testing::TestWithParam<Kind> {
                                simulate::simulate(whole, setting, simulate::Detail::kTimeline))
             .program;
     const DataSource data = random_data(model_, job_);
-    Outcome outcome;
+    RunSummary summary;
     comm::run_local(
         ranks, {.timeout = job_.pipeline.timeout, .stop_requested = {}},
         [&](comm::Channel& channel) {
@@ -172,11 +172,11 @@ class RandomPipelines : public testing::TestWithParam<Kind> {
                            .owns_process = ranks == 1,
                            .stop_requested = {},
                            .since_start = [] { return Seconds(0); }});
-          const Outcome mine = trainer.run(nullptr);
+          const RunSummary mine = trainer.run(nullptr).summary;
           const std::lock_guard lock(mutex_);
-          if (channel.rank() == 0) outcome = mine;
+          if (channel.rank() == 0) summary = mine;
         });
-    return outcome;
+    return summary;
   }
 
   static std::unique_ptr<tier::ValueCopies> copies_to_memory() {
@@ -191,14 +191,14 @@ class RandomPipelines : public testing::TestWithParam<Kind> {
 };
 
 TEST_P(RandomPipelines, GiveTheBitsOfOneStageThatKeepsEverything) {
-  const Outcome expected = run_small(job_, {});
+  const RunSummary expected = run_small(job_, {});
   int moved = 0, shared = 0, split = 0;
   for (unsigned seed = 0; seed < kPipelines; ++seed) {
     simulate::Dice dice(seed);
     const plan::Plan plan = plan_of(dice);
     const std::string text = program::to_text(plan::compile(plan, chain_));
     SCOPED_TRACE(concat("pipeline ", seed, ":\n", text));
-    const Outcome found = run(plan);
+    const RunSummary found = run(plan);
     ASSERT_EQ(found.parameters_digest, expected.parameters_digest);
     ASSERT_EQ(found.losses_digest, expected.losses_digest);
     shared += plan::has_rank_for_each_stage(plan) ? 0 : 1;
@@ -211,7 +211,7 @@ TEST_P(RandomPipelines, GiveTheBitsOfOneStageThatKeepsEverything) {
 }
 
 TEST_P(RandomPipelines, GoOnFromWhatAnotherOneHasSaved) {
-  const Outcome expected = run_small(job_, {});
+  const RunSummary expected = run_small(job_, {});
   for (unsigned seed = 0; seed < kPipelines / 2; ++seed) {
     SCOPED_TRACE(seed);
     simulate::Dice dice(1'000'000 + seed);
@@ -221,8 +221,8 @@ TEST_P(RandomPipelines, GoOnFromWhatAnotherOneHasSaved) {
     saved.every = 1;
     saved.job = "train: {}\n";
     from.resume = folder / "step-1";
-    const Outcome whole = run(plan_of(dice), saved);
-    const Outcome resumed = run(plan_of(dice), from);
+    const RunSummary whole = run(plan_of(dice), saved);
+    const RunSummary resumed = run(plan_of(dice), from);
     ASSERT_EQ(whole.parameters_digest, expected.parameters_digest);
     ASSERT_EQ(resumed.parameters_digest, expected.parameters_digest);
     ASSERT_EQ(resumed.losses_digest, expected.losses_digest);

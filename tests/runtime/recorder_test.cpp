@@ -20,26 +20,26 @@ config::JobSpec one_step() {
 }
 
 /// Compute and waits add up to a rank's step, except for host time.
-void expect_no_time_is_told_twice(const Outcome& run) {
-  for (const simulate::RankResult& rank : run.recorded_step.ranks) {
+void expect_no_time_is_told_twice(const FinishedRun& run) {
+  for (const simulate::RankResult& rank : run.recorded.step.ranks) {
     EXPECT_GT(rank.busy, Seconds(0));
     EXPECT_GE(rank.wait_for_ranks, Seconds(0));
     EXPECT_GE(rank.wait_for_copies, Seconds(0));
     EXPECT_LE(rank.busy + rank.wait_for_ranks + rank.wait_for_copies, rank.end);
-    EXPECT_LE(rank.end, run.recorded_step.step);
+    EXPECT_LE(rank.end, run.recorded.step.step);
   }
 }
 
 TEST(RecordedStep, TellsTheSameOfItsRanksAsTheFiguresOfTheMedianStep) {
   for (const bool streams : {false, true}) {
-    const Outcome run =
-        run_small(one_step(), {.cut = {3}, .away = streams ? kAll : Bytes(0), .streams = streams});
+    const FinishedRun run = run_recorded(
+        one_step(), {.cut = {3}, .away = streams ? kAll : Bytes(0), .streams = streams});
     expect_no_time_is_told_twice(run);
-    ASSERT_EQ(run.recorded_step.ranks.size(), 2U);
+    ASSERT_EQ(run.recorded.step.ranks.size(), 2U);
     for (std::size_t rank = 0; rank < 2; ++rank) {
-      const simulate::RankResult& step = run.recorded_step.ranks[rank];
-      const Times& times = run.ranks[rank].times;
-      EXPECT_EQ(step.busy, times.compute());
+      const simulate::RankResult& step = run.recorded.step.ranks[rank];
+      const record::StepTimes& times = run.summary.ranks[rank].times;
+      EXPECT_EQ(step.busy, times.busy());
       EXPECT_EQ(step.wait_for_ranks, times.wait);
       EXPECT_EQ(step.wait_for_copies, times.copy_wait);
       EXPECT_NEAR((step.copies_out + step.copies_in).count(), times.copy.count(), 1e-9);
@@ -48,17 +48,17 @@ TEST(RecordedStep, TellsTheSameOfItsRanksAsTheFiguresOfTheMedianStep) {
 }
 
 TEST(RecordedStep, HasTheCopiesOfStateThatIsAway) {
-  const Outcome held = run_small(one_step(), {});
-  EXPECT_EQ(held.recorded_step.ranks[0].state_moved, Bytes(0));
-  EXPECT_EQ(held.recorded_step.ranks[0].copies_in, Seconds(0));
+  const FinishedRun held = run_recorded(one_step(), {});
+  EXPECT_EQ(held.recorded.step.ranks[0].state_moved, Bytes(0));
+  EXPECT_EQ(held.recorded.step.ranks[0].copies_in, Seconds(0));
 
   for (const bool to_file : {false, true}) {
-    const Outcome run = run_small(one_step(), {.away = kAll, .to_file = to_file});
-    const simulate::RankResult& rank = run.recorded_step.ranks[0];
+    const FinishedRun run = run_recorded(one_step(), {.away = kAll, .to_file = to_file});
+    const simulate::RankResult& rank = run.recorded.step.ranks[0];
     // Parts begin at aligned places.
-    EXPECT_GE(rank.state_moved, run.ranks[0].optimizer_away);
-    EXPECT_LT(rank.state_moved / run.ranks[0].optimizer_away, 1.2);
-    EXPECT_EQ(rank.offloaded.all(), run.ranks[0].optimizer_away);
+    EXPECT_GE(rank.state_moved, run.summary.ranks[0].optimizer_away);
+    EXPECT_LT(rank.state_moved / run.summary.ranks[0].optimizer_away, 1.2);
+    EXPECT_EQ(rank.offloaded.all(), run.summary.ranks[0].optimizer_away);
     EXPECT_EQ(rank.moved, Bytes(0));
     EXPECT_EQ(rank.weights_moved, Bytes(0));
     EXPECT_GT(rank.copies_out, Seconds(0));
@@ -72,21 +72,21 @@ TEST(RecordedStep, HasStateOfUpdatesAmongPassesOnce) {
     config::JobSpec job = one_step();
     job.train.steps = 2;  // updates before forwards are those of the step before
     job.train.clip_norm = 0;
-    const Outcome run = run_small(job, {.away = kAll, .streams = true, .updates = place});
-    const simulate::RankResult& rank = run.recorded_step.ranks[0];
-    EXPECT_GE(rank.state_moved, run.ranks[0].optimizer_away);
-    EXPECT_LT(rank.state_moved / run.ranks[0].optimizer_away, 1.2);
+    const FinishedRun run = run_recorded(job, {.away = kAll, .streams = true, .updates = place});
+    const simulate::RankResult& rank = run.recorded.step.ranks[0];
+    EXPECT_GE(rank.state_moved, run.summary.ranks[0].optimizer_away);
+    EXPECT_LT(rank.state_moved / run.summary.ranks[0].optimizer_away, 1.2);
     expect_no_time_is_told_twice(run);
   }
 }
 
 // For six layers with weights, two of which are on the device at a time.
 TEST(RecordedStep, HasStreamedWeightsThatCame) {
-  const Outcome run = run_small(one_step(), {.streams = true});
-  const simulate::RankResult& rank = run.recorded_step.ranks[0];
+  const FinishedRun run = run_recorded(one_step(), {.streams = true});
+  const simulate::RankResult& rank = run.recorded.step.ranks[0];
   EXPECT_EQ(rank.state_moved, Bytes(0));
-  EXPECT_GT(rank.weights_moved, run.ranks[0].weights_away);
-  EXPECT_EQ(rank.offloaded.all(), run.ranks[0].weights_away);
+  EXPECT_GT(rank.weights_moved, run.summary.ranks[0].weights_away);
+  EXPECT_EQ(rank.offloaded.all(), run.summary.ranks[0].weights_away);
   EXPECT_GT(rank.copies_out, Seconds(0));
 }
 

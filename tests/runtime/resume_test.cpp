@@ -29,8 +29,8 @@ config::JobSpec job_of(config::ModelSpec model) {
 }
 
 /// Trains all steps, a checkpoint in the middle and at the end.
-Outcome run_and_save(const config::JobSpec& job, const Split& split,
-                     const TemporaryFolder& folder) {
+RunSummary run_and_save(const config::JobSpec& job, const Split& split,
+                        const TemporaryFolder& folder) {
   Checkpointing checkpoints;
   checkpoints.folder = folder.path();
   checkpoints.every = kBreak;
@@ -38,14 +38,14 @@ Outcome run_and_save(const config::JobSpec& job, const Split& split,
   return run_small(job, split, {}, device::cpu(), checkpoints);
 }
 
-Outcome run_resumed(const config::JobSpec& job, const Split& split,
-                    const std::filesystem::path& checkpoint) {
+RunSummary run_resumed(const config::JobSpec& job, const Split& split,
+                       const std::filesystem::path& checkpoint) {
   Checkpointing checkpoints;
   checkpoints.resume = checkpoint;
   return run_small(job, split, {}, device::cpu(), checkpoints);
 }
 
-void expect_same_run(const Outcome& run, const Outcome& reference) {
+void expect_same_run(const RunSummary& run, const RunSummary& reference) {
   EXPECT_EQ(run.steps, reference.steps);
   EXPECT_EQ(run.parameters_digest, reference.parameters_digest);
   EXPECT_EQ(run.losses_digest, reference.losses_digest);
@@ -103,10 +103,10 @@ TEST_P(Resumed, GivesTheBitsOfARunWithoutABreak) {
   job.train.precision = each.precision;
   job.train.optimizer.kind = each.optimizer;
   job.train.optimizer.momentum = each.momentum;
-  const Outcome plain = run_small(job, each.before);
+  const RunSummary plain = run_small(job, each.before);
 
-  const Outcome saved = run_and_save(job, each.before, folder);
-  const Outcome resumed = run_resumed(job, each.after, folder / "step-3");
+  const RunSummary saved = run_and_save(job, each.before, folder);
+  const RunSummary resumed = run_resumed(job, each.after, folder / "step-3");
 
   expect_same_run(saved, plain);
   expect_same_run(resumed, plain);
@@ -193,7 +193,7 @@ TEST_F(Unfit, OptimizerWithOtherMomentsIsRefused) {
 class Settling final : public Observer {
  public:
   explicit Settling(const TemporaryFolder& folder) : folder_(folder) {}
-  void step(const StepRecord& record) override { told_ = record.step; }
+  void step(const record::StepMetrics& metrics) override { told_ = metrics.step; }
   void saving() override {
     const int step = kBreak * ++count;
     EXPECT_GE(told_, step);

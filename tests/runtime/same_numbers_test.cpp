@@ -19,7 +19,7 @@ namespace {
 using support::input_error;
 using testing::HasSubstr;
 
-void expect_same_run(const Outcome& run, const Outcome& reference) {
+void expect_same_run(const RunSummary& run, const RunSummary& reference) {
   EXPECT_EQ(run.parameters_digest, reference.parameters_digest);
   EXPECT_EQ(run.losses_digest, reference.losses_digest);
   EXPECT_EQ(run.validation_loss, reference.validation_loss);
@@ -34,9 +34,9 @@ class EverySplit : public testing::TestWithParam<std::tuple<std::vector<int>, st
 
 TEST_P(EverySplit, GivesTheBitsOfOneStage) {
   const auto& [cut, schedule, recompute] = GetParam();
-  static const Outcome reference = run_small(small_job(small_gpt()), {});
+  static const RunSummary reference = run_small(small_job(small_gpt()), {});
 
-  const Outcome run =
+  const RunSummary run =
       run_small(small_job(small_gpt()), {.cut = cut, .schedule = schedule, .recompute = recompute});
 
   expect_same_run(run, reference);
@@ -60,14 +60,14 @@ class SharedRanks : public testing::TestWithParam<std::tuple<Shared, std::string
 
 TEST_P(SharedRanks, GiveTheBitsOfOneStage) {
   const auto& [shared, schedule, recompute, replicas] = GetParam();
-  static const Outcome reference = run_small(small_job(small_gpt()), {});
-  static const Outcome of_two = run_small(small_job(small_gpt()), {.replicas = 2});
+  static const RunSummary reference = run_small(small_job(small_gpt()), {});
+  static const RunSummary of_two = run_small(small_job(small_gpt()), {.replicas = 2});
 
-  const Outcome run = run_small(small_job(small_gpt()), {.cut = shared.cut,
-                                                         .schedule = schedule,
-                                                         .recompute = recompute,
-                                                         .replicas = replicas ? 2 : 1,
-                                                         .ranks = shared.ranks});
+  const RunSummary run = run_small(small_job(small_gpt()), {.cut = shared.cut,
+                                                            .schedule = schedule,
+                                                            .recompute = recompute,
+                                                            .replicas = replicas ? 2 : 1,
+                                                            .ranks = shared.ranks});
 
   expect_same_run(run, replicas ? of_two : reference);
 }
@@ -77,7 +77,7 @@ TEST_P(SharedRanks, GiveTheBitsOfOneStage) {
 TEST(TurnsOfSharedRanks, DoNotWaitForOneAnotherAsLongAsStreamsHaveRoom) {
   const std::vector<int> turns = {0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2, 0, 0, 0, 0};
 
-  const Outcome run =
+  const RunSummary run =
       run_small(small_job(small_gpt()),
                 {.cut = {2, 4}, .schedule = "gpipe", .ranks = {0, 1, 0}, .turns = {turns}});
 
@@ -97,7 +97,7 @@ TEST(InFlight, MayBeWhatTheValidatorAllows) {
   chain::Chain chain;
   chain.layers.resize(static_cast<std::size_t>(model.length()));
   const chain::Platform platform = chain::uniform_platform(2, Bytes(0));
-  const Outcome reference = run_small(job, {});
+  const RunSummary reference = run_small(job, {});
   int allowed = 0, refused = 0;
   for (int first = 1; first <= 8; ++first) {
     for (int second = 1; second <= std::min(first, 3); ++second) {
@@ -117,7 +117,7 @@ TEST(InFlight, MayBeWhatTheValidatorAllows) {
 }
 
 TEST(MixedPrograms, GiveTheBitsOfOneStage) {
-  const Outcome reference = run_small(small_job(small_gpt()), {});
+  const RunSummary reference = run_small(small_job(small_gpt()), {});
 
   for (const std::vector<int>& cut : {std::vector<int>{}, {3}, {1, 4}}) {
     for (const char* const schedule : {"1f1b", "gpipe"}) {
@@ -131,7 +131,7 @@ TEST(MixedPrograms, GiveTheBitsOfOneStage) {
 }
 
 TEST(Replicas, GiveTheBitsOfReplicasOnOneStage) {
-  const Outcome reference = run_small(small_job(small_gpt()), {.replicas = 2});
+  const RunSummary reference = run_small(small_job(small_gpt()), {.replicas = 2});
 
   for (const std::vector<int>& cut : {std::vector{3}, {1, 4}}) {
     for (const bool recompute : {false, true}) {
@@ -146,8 +146,8 @@ TEST(Replicas, SeeTheLossesOfOneReplicaInTheFirstStep) {
   config::JobSpec job = small_job(small_gpt());
   job.train.steps = 1;
 
-  const Outcome one = run_small(job, {});
-  const Outcome two = run_small(job, {.replicas = 2});
+  const RunSummary one = run_small(job, {});
+  const RunSummary two = run_small(job, {.replicas = 2});
 
   EXPECT_EQ(one.losses_digest, two.losses_digest);
 }
@@ -155,7 +155,7 @@ TEST(Replicas, SeeTheLossesOfOneReplicaInTheFirstStep) {
 TEST(UntiedHead, GivesTheBitsOfOneStage) {
   config::GptSpec gpt = small_gpt();
   gpt.tied_head = false;
-  const Outcome reference = run_small(small_job(gpt), {});
+  const RunSummary reference = run_small(small_job(gpt), {});
 
   expect_same_run(run_small(small_job(gpt), {.cut = {2, 4}}), reference);
 }
@@ -163,7 +163,7 @@ TEST(UntiedHead, GivesTheBitsOfOneStage) {
 TEST(Sgd, GivesTheBitsOfOneStage) {
   config::JobSpec job = small_job(small_gpt());
   job.train.optimizer.kind = "sgd";
-  const Outcome reference = run_small(job, {});
+  const RunSummary reference = run_small(job, {});
 
   expect_same_run(run_small(job, {.cut = {2, 4}, .recompute = true}), reference);
 }
@@ -173,7 +173,7 @@ TEST(Bfloat16, RecomputesToTheSameBits) {
     SCOPED_TRACE(precision);
     config::JobSpec job = small_job(small_gpt());
     job.train.precision = precision;
-    const Outcome reference = run_small(job, {});
+    const RunSummary reference = run_small(job, {});
 
     expect_same_run(run_small(job, {.cut = {}, .recompute = true}), reference);
     expect_same_run(run_small(job, {.cut = {3}, .recompute = true}), reference);
@@ -186,7 +186,7 @@ TEST(Bfloat16Weights, TieAsOneWeight) {
   tied.tied_head = true;
   config::JobSpec job = small_job(tied);
   job.train.precision = "bfloat16_weights";
-  const Outcome reference = run_small(job, {});
+  const RunSummary reference = run_small(job, {});
 
   expect_same_run(run_small(job, {.cut = {2, 4}}), reference);
   run_small(job, {}, [](int, Trainer& trainer) {
@@ -288,10 +288,10 @@ TEST(LeanTapes, GiveTheBitsOfFullOnesInFewerBytes) {
       config::JobSpec job = small_job(spec);
       job.train.precision = precision;
       job.memory.tapes = "full";
-      const Outcome full = run_small(job, {});
+      const RunSummary full = run_small(job, {});
       const Bytes of_full = tape_bytes(job);
       job.memory.tapes = "lean";
-      const Outcome lean = run_small(job, {});
+      const RunSummary lean = run_small(job, {});
 
       EXPECT_LT(tape_bytes(job), of_full);
       expect_same_run(lean, full);
@@ -346,7 +346,7 @@ TEST(BatchNorm, StatisticsMoveOnceUnderRecompute) {
 }
 
 TEST(BatchNorm, ParametersAreTheSameForEverySplit) {
-  const Outcome reference = run_small(small_job(small_mlp()), {});
+  const RunSummary reference = run_small(small_job(small_mlp()), {});
 
   expect_same_run(run_small(small_job(small_mlp()), {.cut = {1, 3}, .recompute = true}), reference);
 }

@@ -195,7 +195,7 @@ TEST(Shards, GiveTheOwnerOfAUnitAllOfItsNumbers) {
   }
 }
 
-void expect_same(const Outcome& run, const Outcome& reference) {
+void expect_same(const RunSummary& run, const RunSummary& reference) {
   EXPECT_EQ(run.parameters_digest, reference.parameters_digest);
   EXPECT_EQ(run.losses_digest, reference.losses_digest);
 }
@@ -214,7 +214,7 @@ TEST(ShardedOptimizer, HasTheBitsOfOneThatEveryReplicaHas) {
       config::JobSpec job = job_of(small_gpt(), kind.precision, kind.optimizer, kind.momentum);
       job.train.clip_norm = clip;
       for (const int replicas : {2, 4}) {
-        const Outcome reference = run_small(job, {.replicas = replicas});
+        const RunSummary reference = run_small(job, {.replicas = replicas});
         expect_same(run_small(job, {.replicas = replicas, .shards = true}), reference);
         expect_same(run_small(job, {.cut = {3}, .replicas = replicas, .shards = true}), reference);
       }
@@ -229,7 +229,7 @@ TEST(ShardedOptimizer, HasTheseBitsForEveryModelAndSplit) {
        {config::ModelSpec(small_gpt()), {untied}, {with_adapters()}, {small_mlp()}}) {
     for (const char* const precision : {"float32", "bfloat16_weights"}) {
       const config::JobSpec job = job_of(model, precision);
-      const Outcome reference = run_small(job, {.replicas = 2});
+      const RunSummary reference = run_small(job, {.replicas = 2});
       for (const std::vector<int>& cut : {std::vector<int>{}, {1}, {2, 4}}) {
         if (std::holds_alternative<config::MlpSpec>(model) && cut.size() > 1) continue;
         SCOPED_TRACE(concat(precision, ", ", cut.size() + 1, " stages"));
@@ -244,7 +244,7 @@ TEST(ShardedOptimizer, HasTheseBitsForEveryModelAndSplit) {
                                         .shards = true}),
                         reference);
       }
-      const Outcome shared =
+      const RunSummary shared =
           run_small(job, {.cut = {1, 2}, .replicas = 2, .ranks = {0, 1, 0}, .shards = true});
       EXPECT_EQ(shared.parameters_digest, reference.parameters_digest);
     }
@@ -261,8 +261,8 @@ TEST(ShardedOptimizer, IsOnEachDeviceInPart) {
     for (const StageParameter& parameter : stage.parameters())
       if (is_updated(parameter))
         state += 4 * parameter.weight.numel() * state_kinds(job.train.optimizer, parameter).count();
-    const Outcome whole = run_small(job, {.replicas = 4}),
-                  sharded = run_small(job, {.replicas = 4, .shards = true});
+    const RunSummary whole = run_small(job, {.replicas = 4}),
+                     sharded = run_small(job, {.replicas = 4, .shards = true});
     Bytes held, peaks;
     for (std::size_t rank = 0; rank < 4; ++rank) {
       const Bytes saved = whole.ranks[rank].static_bytes - sharded.ranks[rank].static_bytes;
@@ -295,7 +295,7 @@ TEST(ShardedOptimizer, IsSavedInPartsAndTakenUpByAnyReplicas) {
     config::JobSpec job = job_of(small_gpt(), precision);
     job.train.steps = 6;
     const TemporaryFolder whole, parts;
-    const Outcome reference =
+    const RunSummary reference =
         run_small(job, {.replicas = 2}, {}, device::cpu(), every_three(whole.path()));
     expect_same(run_small(job, {.cut = {3}, .replicas = 2, .streams = true, .shards = true}, {},
                           device::cpu(), every_three(parts.path())),
@@ -341,7 +341,7 @@ TEST(ShardedOptimizer, BeginsWithWeightsAndIsExportedLikeAnyOther) {
       const TemporaryFolder folder;
       const Trained found =
           train_and_export(job, folder, {.replicas = 2, .streams = streams, .shards = true});
-      expect_same(found.outcome, expected.outcome);
+      expect_same(found.summary, expected.summary);
       EXPECT_EQ(bytes_of(found.weights), bytes_of(expected.weights));
     }
   }

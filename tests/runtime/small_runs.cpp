@@ -43,9 +43,10 @@ program::Program program_of(const plan::Plan& plan, const model::ChainModel& mod
       {.kinds = kinds, .at_once = plan.weights_at_once, .has_replicas = plan.replicas > 1});
 }
 
-Outcome run_small(config::JobSpec job, const Split& split,
-                  const std::function<void(int rank, Trainer&)>& look, const device::Place& place,
-                  const Checkpointing& checkpoints, Observer* observer) {
+FinishedRun run_recorded(config::JobSpec job, const Split& split,
+                         const std::function<void(int rank, Trainer&)>& look,
+                         const device::Place& place, const Checkpointing& checkpoints,
+                         Observer* observer) {
   tier::install_cpu_allocator();
   job.pipeline.replicas = split.replicas;
   job.pipeline.schedule = split.schedule;
@@ -59,7 +60,7 @@ Outcome run_small(config::JobSpec job, const Split& split,
     return tier::OffloadStoreOptions{.host = split.to_file ? Bytes(0) : room,
                                      .disk = split.to_file ? room : Bytes(0)};
   };
-  Outcome outcome;
+  FinishedRun of_rank_0;
   std::mutex mutex;
   comm::run_local(
       ranks, {.timeout = job.pipeline.timeout, .stop_requested = {}}, [&](comm::Channel& channel) {
@@ -82,12 +83,19 @@ Outcome run_small(config::JobSpec job, const Split& split,
                          .owns_process = ranks == 1,
                          .stop_requested = {},
                          .since_start = [] { return Seconds(0); }});
-        const Outcome mine = trainer.run(channel.rank() == 0 ? observer : nullptr);
+        const FinishedRun mine = trainer.run(channel.rank() == 0 ? observer : nullptr);
         const std::lock_guard lock(mutex);
         if (look) look(channel.rank(), trainer);
-        if (channel.rank() == 0) outcome = mine;
+        if (channel.rank() == 0) of_rank_0 = mine;
       });
-  return outcome;
+  return of_rank_0;
+}
+
+RunSummary run_small(const config::JobSpec& job, const Split& split,
+                     const std::function<void(int rank, Trainer&)>& look,
+                     const device::Place& place, const Checkpointing& checkpoints,
+                     Observer* observer) {
+  return run_recorded(job, split, look, place, checkpoints, observer).summary;
 }
 
 Trained train_and_export(const config::JobSpec& job, const support::TemporaryFolder& folder,
@@ -97,7 +105,7 @@ Trained train_and_export(const config::JobSpec& job, const support::TemporaryFol
   checkpoints.every = 1000;
   checkpoints.job = "train: {}\n";
   Trained trained;
-  trained.outcome = run_small(job, split, {}, device::cpu(), checkpoints);
+  trained.summary = run_small(job, split, {}, device::cpu(), checkpoints);
   trained.checkpoint = checkpoints.folder / concat("step-", job.train.steps);
   trained.weights = folder / "weights.safetensors";
   export_weights(trained.checkpoint, job.model, type, trained.weights);

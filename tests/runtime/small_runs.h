@@ -9,6 +9,7 @@
 #include "trireme/model/chain.h"
 #include "trireme/plan/plan.h"
 #include "trireme/program/generate.h"
+#include "trireme/record/summary.h"
 #include "trireme/runtime/trainer.h"
 
 #include <ATen/ATen.h>
@@ -19,6 +20,8 @@
 #include <vector>
 
 namespace trireme::runtime {
+
+using record::RunSummary;
 
 /// A job of a few seconds: `steps` steps of `batch` examples in micro-batches of `micro_batch`.
 inline config::JobSpec small_job(config::ModelSpec model) {
@@ -155,14 +158,20 @@ inline plan::Plan plan_of(const model::ChainModel& model, const config::JobSpec&
 program::Program program_of(const plan::Plan& plan, const model::ChainModel& model);
 
 /// Trains on threads and then passes every rank's trainer to `look`.
-Outcome run_small(config::JobSpec job, const Split& split,
-                  const std::function<void(int rank, Trainer&)>& look = {},
-                  const device::Place& place = device::cpu(), const Checkpointing& checkpoints = {},
-                  Observer* observer = nullptr);
+FinishedRun run_recorded(config::JobSpec job, const Split& split,
+                         const std::function<void(int rank, Trainer&)>& look = {},
+                         const device::Place& place = device::cpu(),
+                         const Checkpointing& checkpoints = {}, Observer* observer = nullptr);
+
+/// The same without the recorded step.
+RunSummary run_small(const config::JobSpec& job, const Split& split,
+                     const std::function<void(int rank, Trainer&)>& look = {},
+                     const device::Place& place = device::cpu(),
+                     const Checkpointing& checkpoints = {}, Observer* observer = nullptr);
 
 /// A trained job's weights, as a checkpoint and exported.
 struct Trained {
-  Outcome outcome;
+  RunSummary summary;
   std::filesystem::path checkpoint, weights;
 };
 

@@ -41,7 +41,7 @@ config::JobSpec job_of(config::ModelSpec model, const std::string& precision) {
   return job;
 }
 
-void expect_same(const Outcome& found, const Outcome& expected) {
+void expect_same(const RunSummary& found, const RunSummary& expected) {
   EXPECT_EQ(found.parameters_digest, expected.parameters_digest);
   EXPECT_EQ(found.losses_digest, expected.losses_digest);
 }
@@ -59,11 +59,11 @@ TEST(StreamedWeights, GiveTheBitsOfWeightsOnTheDevice) {
     for (const char* const precision : {"float32", "bfloat16", "bfloat16_weights"}) {
       SCOPED_TRACE(precision);
       const config::JobSpec job = job_of(model, precision);
-      const Outcome reference = run_small(job, {});
+      const RunSummary reference = run_small(job, {});
       EXPECT_EQ(reference.ranks[0].weights_away, Bytes(0));
       for (const bool recompute : {false, true}) {
         for (const bool to_file : {false, true}) {
-          const Outcome run =
+          const RunSummary run =
               run_small(job, {.recompute = recompute, .to_file = to_file, .streams = true});
           EXPECT_GT(run.ranks[0].weights_away, Bytes(0));
           expect_same(run, reference);
@@ -78,7 +78,7 @@ class SplitStreams : public testing::TestWithParam<bool> {};
 TEST_P(SplitStreams, GiveTheBitsForEverySplit) {
   const config::JobSpec job =
       job_of(GetParam() ? deep() : deep_with_adapters(), "bfloat16_weights");
-  const Outcome reference = run_small(job, {}), of_two = run_small(job, {.replicas = 2});
+  const RunSummary reference = run_small(job, {}), of_two = run_small(job, {.replicas = 2});
   for (const std::vector<int>& cut : {std::vector<int>{1}, {4}, {2, 5}}) {
     expect_same(run_small(job, {.cut = cut, .recompute = true, .streams = true}), reference);
     expect_same(
@@ -113,7 +113,7 @@ TEST(StreamedWeights, AreTrainedByAnyOptimizer) {
       job.train.clip_norm = 0;
       job.train.optimizer.kind = "sgd";
       job.train.optimizer.momentum = momentum;
-      const Outcome reference = run_small(job, {});
+      const RunSummary reference = run_small(job, {});
       expect_same(run_small(job, {.streams = true}), reference);
       expect_same(run_small(job, {.away = Bytes(1 << 30), .streams = true}), reference);
     }
@@ -142,7 +142,7 @@ TEST_P(SplitStreams, AreOnTheDeviceTwoLayersAtATime) {
     const config::JobSpec job = job_of(GetParam() ? deep() : deep_with_adapters(), precision);
     std::vector<chain::OffloadWeights> sizes;
     const auto look = [&](int /*rank*/, Trainer& trainer) { sizes = sizes_in(trainer.stage()); };
-    const Outcome held = run_small(job, {}), streamed = run_small(job, {.streams = true}, look);
+    const RunSummary held = run_small(job, {}), streamed = run_small(job, {.streams = true}, look);
     Bytes all;
     for (const chain::OffloadWeights& size : sizes) all += size.all();
     const Bytes saved = all - chain::weights_window(sizes, 2);
@@ -159,7 +159,7 @@ TEST_P(SplitStreams, AreOnTheDeviceTwoLayersAtATime) {
 TEST_P(SplitStreams, ServeValidationToo) {
   config::JobSpec job = job_of(GetParam() ? deep() : deep_with_adapters(), "bfloat16_weights");
   job.train.validate_every = 1;
-  const Outcome reference = run_small(job, {}), run = run_small(job, {.streams = true});
+  const RunSummary reference = run_small(job, {}), run = run_small(job, {.streams = true});
   expect_same(run, reference);
   EXPECT_EQ(run.validation_loss, reference.validation_loss);
 }
@@ -172,7 +172,7 @@ TEST_P(SplitStreams, AreSavedAndTakenUpLikeAnyOther) {
     const auto every_three = [](const TemporaryFolder& folder) {
       return Checkpointing{.folder = folder.path(), .every = 3, .job = "train: {}\n", .data = ""};
     };
-    const Outcome reference = run_small(job, {}, {}, device::cpu(), every_three(held));
+    const RunSummary reference = run_small(job, {}, {}, device::cpu(), every_three(held));
     run_small(job, {.cut = {3}, .streams = true}, {}, device::cpu(), every_three(streamed));
     for (const char* const step : {"step-3", "step-6"}) {
       const checkpoint::Manifest of_held = checkpoint::load_manifest(held / step),

@@ -87,9 +87,9 @@ TEST(TiedScripts, HaveTheBitsOfOneStageHoweverTheyAreCut) {
   const TemporaryFolder folder;
   config::TorchScriptSpec spec = save_small_gpt(folder.path());
   spec.tied = {{"a/token", "c/token"}};
-  const Outcome one = run_small(small_job(spec), {});
+  const RunSummary one = run_small(small_job(spec), {});
   for (const Split& split : {Split{.cut = {1}}, Split{.cut = {1, 2}, .recompute = true}}) {
-    const Outcome cut = run_small(small_job(spec), split);
+    const RunSummary cut = run_small(small_job(spec), split);
     EXPECT_EQ(cut.losses_digest, one.losses_digest);
     EXPECT_EQ(cut.parameters_digest, one.parameters_digest);
   }
@@ -104,7 +104,7 @@ TEST(TiedScripts, AreExportedOnceAndBegunWithAgain) {
   checkpoints.folder = out.path();
   checkpoints.every = 3;
   checkpoints.job = "train: {}\n";
-  const Outcome trained = run_small(job, {}, {}, device::cpu(), checkpoints);
+  const RunSummary trained = run_small(job, {}, {}, device::cpu(), checkpoints);
   job.weights = (out / "w.safetensors").string();
   export_weights(out / "step-3", job.model, at::kFloat, job.weights);
   job.train.optimizer.learning_rate = 0;

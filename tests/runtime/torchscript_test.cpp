@@ -41,8 +41,8 @@ TEST(TorchScript, GivesTheBitsOfTheSameLayersInCpp) {
   script.inputs = 12;
   script.classes = 5;
 
-  const Outcome mine = run_small(small_job(mlp), {});
-  const Outcome theirs = run_small(small_job(script), {});
+  const RunSummary mine = run_small(small_job(mlp), {});
+  const RunSummary theirs = run_small(small_job(script), {});
 
   EXPECT_EQ(theirs.losses_digest, mine.losses_digest);
   EXPECT_EQ(theirs.validation_loss, mine.validation_loss);
@@ -56,7 +56,7 @@ TEST_P(TorchScriptSplit, GivesTheBitsOfOneStage) {
   Split one;
   one.replicas = GetParam().replicas;
 
-  const Outcome reference = run_small(job, one), run = run_small(job, GetParam());
+  const RunSummary reference = run_small(job, one), run = run_small(job, GetParam());
 
   EXPECT_EQ(run.losses_digest, reference.losses_digest);
   EXPECT_EQ(run.parameters_digest, reference.parameters_digest);
@@ -76,7 +76,7 @@ TEST(TorchScript, DropsActivationsAtRandomInTrainingAlone) {
   config::JobSpec other = job;
   other.train.seed = 7;
 
-  const Outcome one = run_small(job, {}), two = run_small(other, {});
+  const RunSummary one = run_small(job, {}), two = run_small(other, {});
 
   EXPECT_NE(one.losses_digest, two.losses_digest);
   EXPECT_EQ(one.validation_loss.value(), two.validation_loss.value());
@@ -89,7 +89,7 @@ TEST(TorchScript, IsExportedAndBegunWithAgain) {
   checkpoints.folder = out.path();
   checkpoints.every = 3;
   checkpoints.job = "train: {}\n";
-  const Outcome trained = run_small(job, {}, {}, device::cpu(), checkpoints);
+  const RunSummary trained = run_small(job, {}, {}, device::cpu(), checkpoints);
   job.weights = (out / "w.safetensors").string();
   export_weights(out / "step-3", job.model, at::kFloat, job.weights);
   job.train.optimizer.learning_rate = 0;
@@ -122,7 +122,7 @@ TEST(TorchScript, HasBatchNormsInFloat32BesideWeightsInBfloat16) {
   for (const model::Parameter& parameter : layer->parameters())
     EXPECT_TRUE(parameter.stays_float32) << parameter.name;
 
-  const Outcome one = run_small(job, {}), two = run_small(job, {.cut = {2}});
+  const RunSummary one = run_small(job, {}), two = run_small(job, {.cut = {2}});
 
   EXPECT_EQ(one.losses_digest, two.losses_digest);
   EXPECT_EQ(one.parameters_digest, two.parameters_digest);
@@ -162,7 +162,7 @@ TEST(TorchScript, LowersFrozenParametersToo) {
   config::JobSpec job = small_job(save_frozen_scripts(folder.path()));
   job.train.precision = "bfloat16_weights";
 
-  const Outcome one = run_small(job, {}), two = run_small(job, {.cut = {2}, .streams = true});
+  const RunSummary one = run_small(job, {}), two = run_small(job, {.cut = {2}, .streams = true});
 
   EXPECT_EQ(one.losses_digest, two.losses_digest);
   EXPECT_EQ(one.parameters_digest, two.parameters_digest);

@@ -49,15 +49,16 @@ checkpoint::Manifest manifest_of(const config::JobSpec& job, const TemporaryFold
 TEST(Tuning, GivesTheBitsOfOneStageForEverySplit) {
   for (const char* const precision : {"float32", "bfloat16_weights"}) {
     const config::JobSpec job = job_of(with_adapters(), precision);
-    const Outcome reference = run_small(job, {}), of_two = run_small(job, {.replicas = 2});
+    const RunSummary reference = run_small(job, {}), of_two = run_small(job, {.replicas = 2});
     EXPECT_NE(reference.parameters_digest,
               run_small(job_of(small_gpt(), precision), {}).parameters_digest);
     for (const bool recompute : {false, true}) {
       for (const std::vector<int>& cut : {std::vector<int>{1}, {3}, {1, 4}, {2, 5}}) {
-        const Outcome run = run_small(job, {.cut = cut, .recompute = recompute});
+        const RunSummary run = run_small(job, {.cut = cut, .recompute = recompute});
         EXPECT_EQ(run.parameters_digest, reference.parameters_digest);
         EXPECT_EQ(run.losses_digest, reference.losses_digest);
-        const Outcome twice = run_small(job, {.cut = cut, .recompute = recompute, .replicas = 2});
+        const RunSummary twice =
+            run_small(job, {.cut = cut, .recompute = recompute, .replicas = 2});
         EXPECT_EQ(twice.parameters_digest, of_two.parameters_digest);
       }
     }
@@ -91,7 +92,7 @@ class AfterSaving final : public Observer {
   explicit AfterSaving(std::function<void(const SavedCheckpoint&)> then) : then_(std::move(then)) {}
   void saved(const SavedCheckpoint& checkpoint) override { then_(checkpoint); }
   void started(Seconds /*since_start*/) override {}
-  void step(const StepRecord& /*record*/) override {}
+  void step(const record::StepMetrics& /*metrics*/) override {}
   void interval_ended() override {}
   void validation(std::int64_t /*step*/, double /*loss*/) override {}
 
@@ -109,7 +110,7 @@ class FrozenFile : public testing::TestWithParam<const char*> {
     saved_.keep = 3;
     saved_.job = "train: {}\n";
   }
-  Outcome train(const std::function<void(const SavedCheckpoint&)>& after = [](const auto&) {}) {
+  RunSummary train(const std::function<void(const SavedCheckpoint&)>& after = [](const auto&) {}) {
     AfterSaving observer(after);
     return run_small(job_, {.cut = {2}}, {}, device::cpu(), saved_, &observer);
   }
@@ -119,7 +120,7 @@ class FrozenFile : public testing::TestWithParam<const char*> {
     return std::filesystem::hard_link_count(checkpoints / "step-3" / file);
   }
   /// Resumes from step 2.
-  Outcome resumed() {
+  RunSummary resumed() {
     Checkpointing from;
     from.resume = saved_.folder / "step-2";
     return run_small(job_, {.cut = {1, 4}}, {}, device::cpu(), from);
@@ -134,7 +135,7 @@ INSTANTIATE_TEST_SUITE_P(Written, FrozenFile, testing::Values("at_once", "backgr
                          [](const auto& each) { return std::string(each.param); });
 
 TEST_P(FrozenFile, IsWrittenOnceForAllCheckpoints) {
-  const Outcome whole = train();
+  const RunSummary whole = train();
   for (const char* const rank : {"rank-0", "rank-1"}) {
     EXPECT_EQ(names_of(saved_.folder, concat(rank, ".safetensors")), 1);
     EXPECT_EQ(names_of(saved_.folder, concat(rank, ".frozen.safetensors")), 3);
@@ -155,7 +156,7 @@ TEST_P(FrozenFile, GoesWithTheLastCheckpointThatHasIt) {
 }
 
 TEST_P(FrozenFile, IsWrittenAnewWhereTheEarlierOneIsNotWhole) {
-  const Outcome whole = train([](const SavedCheckpoint& checkpoint) {
+  const RunSummary whole = train([](const SavedCheckpoint& checkpoint) {
     if (checkpoint.folder.filename() != "step-1") return;
     std::filesystem::remove(checkpoint.folder / "rank-0.frozen.safetensors");
     std::filesystem::resize_file(checkpoint.folder / "rank-1.frozen.safetensors", 100);
@@ -186,10 +187,10 @@ TEST(Tuning, OfTheTopKeepsNothingBelowAndGivesTheSameBitsForEverySplit) {
   spec.tied_head = false;
   spec.trained = {"block1.mlp.*", "head.*"};
   const config::JobSpec job = job_of(spec);
-  const Outcome reference = run_small(job, {});
+  const RunSummary reference = run_small(job, {});
   for (const bool recompute : {false, true}) {
     for (const std::vector<int>& cut : {std::vector<int>{3}, {1, 4}, {2, 5}}) {
-      const Outcome run = run_small(job, {.cut = cut, .recompute = recompute});
+      const RunSummary run = run_small(job, {.cut = cut, .recompute = recompute});
       EXPECT_EQ(run.parameters_digest, reference.parameters_digest);
       EXPECT_EQ(run.losses_digest, reference.losses_digest);
     }

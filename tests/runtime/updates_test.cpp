@@ -30,14 +30,14 @@ config::JobSpec job_of(double clip_norm, const std::string& precision = "bfloat1
 }
 
 /// Number of overlapped updates in the recorded step, which is not the first one.
-std::ptrdiff_t updates_in(const Outcome& run) {
-  const std::vector<simulate::Event>& events = run.recorded_step.events;
+std::ptrdiff_t updates_in(const FinishedRun& run) {
+  const std::vector<simulate::Event>& events = run.recorded.step.events;
   return std::count_if(events.begin(), events.end(), [](const simulate::Event& event) {
     return event.action.op == program::Op::kUpdate;
   });
 }
 
-void expect_same(const Outcome& run, const Outcome& reference) {
+void expect_same(const RunSummary& run, const RunSummary& reference) {
   EXPECT_EQ(run.parameters_digest, reference.parameters_digest);
   EXPECT_EQ(run.losses_digest, reference.losses_digest);
 }
@@ -60,12 +60,12 @@ class Updates : public testing::TestWithParam<UpdatePlace> {
 TEST_P(Updates, AmongPassesGiveTheBitsOfThoseAtTheEnd) {
   for (const char* const precision : {"float32", "bfloat16_weights"}) {
     const config::JobSpec job = job_of(clip_norm(), precision);
-    const Outcome reference = run_small(job, {});
-    EXPECT_EQ(updates_in(run_small(job, split_of(UpdatePlace::kAtEnd))), 0);
+    const RunSummary reference = run_small(job, {});
+    EXPECT_EQ(updates_in(run_recorded(job, split_of(UpdatePlace::kAtEnd))), 0);
     for (const Bytes away : {Bytes(0), Bytes(100'000), Bytes(1 << 30)}) {
       Split split = split_of(GetParam(), away);
-      const Outcome run = run_small(job, split);
-      expect_same(run, reference);
+      const FinishedRun run = run_recorded(job, split);
+      expect_same(run.summary, reference);
       // All ten layers have weights that are not tied; two of them wait for the end.
       EXPECT_EQ(updates_in(run), GetParam() == UpdatePlace::kInForward ? 8 : 10);
       split.recompute = true;
@@ -79,7 +79,7 @@ TEST_P(Updates, AmongPassesGiveTheBitsOfThoseAtTheEnd) {
 // In parts, among the micro-batches of a group, with several parts of the state there.
 TEST_P(Updates, InPartsGiveTheSameBits) {
   const config::JobSpec job = job_of(clip_norm());
-  const Outcome reference = run_small(job, {});
+  const RunSummary reference = run_small(job, {});
   for (const int group : {1, 2, 3, 4}) {
     for (const int at_once : {3, 4}) {
       for (const int parts_at_once : {3, 6, 7}) {
@@ -88,8 +88,8 @@ TEST_P(Updates, InPartsGiveTheSameBits) {
         split.at_once = at_once;
         split.group = group;
         split.parts_at_once = parts_at_once;
-        const Outcome run = run_small(job, split);
-        expect_same(run, reference);
+        const FinishedRun run = run_recorded(job, split);
+        expect_same(run.summary, reference);
         if (group % 2 == 0) {  // the last group of 3 is one micro-batch
           EXPECT_GT(updates_in(run), 10);
         }
@@ -100,7 +100,7 @@ TEST_P(Updates, InPartsGiveTheSameBits) {
 
 TEST_P(Updates, OfSeveralStagesGiveTheSameBits) {
   const config::JobSpec job = job_of(clip_norm());
-  const Outcome reference = run_small(job, {});
+  const RunSummary reference = run_small(job, {});
   for (const std::vector<int>& cut : {std::vector<int>{5}, {3, 7}}) {
     Split split = split_of(GetParam());
     split.cut = cut;
@@ -130,8 +130,8 @@ TEST_P(Updates, AreCompleteWhereverSomebodyLooks) {
     return Checkpointing{
         .folder = folder.path(), .every = 2, .keep = 9, .job = "train: {}\n", .data = ""};
   };
-  const Outcome reference = run_small(job, {}, {}, device::cpu(), every_two(held));
-  const Outcome run = run_small(job, split_of(GetParam()), {}, device::cpu(), every_two(among));
+  const RunSummary reference = run_small(job, {}, {}, device::cpu(), every_two(held));
+  const RunSummary run = run_small(job, split_of(GetParam()), {}, device::cpu(), every_two(among));
   expect_same(run, reference);
   EXPECT_EQ(run.validation_loss, reference.validation_loss);
   for (const char* const step : {"step-2", "step-4", "step-5"}) {
@@ -156,7 +156,7 @@ INSTANTIATE_TEST_SUITE_P(Places, Updates,
 // later.
 TEST(UpdatesOfReplicas, BeforeForwardsGiveTheBitsOfThoseAtTheEnd) {
   const config::JobSpec job = job_of(0.5);
-  const Outcome reference = run_small(job, {.replicas = 2});
+  const RunSummary reference = run_small(job, {.replicas = 2});
   for (const bool shards : {false, true}) {
     for (const std::vector<int>& cut : {std::vector<int>{}, {5}}) {
       Split split = split_of(UpdatePlace::kInForward);

@@ -26,7 +26,7 @@ using support::TemporaryFolder;
 using testing::HasSubstr;
 
 /// A step that changes nothing, starting from these weights.
-Outcome run_unchanged(config::JobSpec job, const fs::path& weights, const Split& split = {}) {
+RunSummary run_unchanged(config::JobSpec job, const fs::path& weights, const Split& split = {}) {
   job.weights = weights.string();
   job.train.steps = 1;
   job.train.optimizer.learning_rate = 0;
@@ -153,9 +153,9 @@ TEST_P(Exported, WeightsAreBegunWithAgain) {
   job.train.precision = GetParam().precision;
   const Trained trained = train_and_export(job, folder, GetParam().before);
 
-  const Outcome begun = run_unchanged(job, trained.weights, GetParam().after);
+  const RunSummary begun = run_unchanged(job, trained.weights, GetParam().after);
 
-  EXPECT_EQ(begun.parameters_digest, trained.outcome.parameters_digest);
+  EXPECT_EQ(begun.parameters_digest, trained.summary.parameters_digest);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Exported, testing::ValuesIn(circles()),
@@ -186,7 +186,7 @@ TEST(Weights, GiveTheSameRunWhateverTheSplit) {
   const TemporaryFolder folder;
   config::JobSpec job = small_job(small_gpt());
   job.weights = train_and_export(job, folder).weights.string();
-  const Outcome one = run_small(job, {}), three = run_small(job, {.cut = {2, 4}});
+  const RunSummary one = run_small(job, {}), three = run_small(job, {.cut = {2, 4}});
   EXPECT_EQ(one.losses_digest, three.losses_digest);
   EXPECT_EQ(one.parameters_digest, three.parameters_digest);
   job.weights.clear();

@@ -28,7 +28,7 @@ class EventFile {
 
   /// Appends a point for every value to the curve of the value's name, and flushes. TensorBoard
   /// keeps float precision. Throws Error.
-  void append(const StepMetrics& metrics, Seconds wall_time);
+  void append(const MetricsLine& line, Seconds wall_time);
   /// Forces all points so far to disk. Throws Error.
   void flush() const;
 

@@ -1,16 +1,35 @@
-// metrics.jsonl: what was measured in every step, one JSON object per line.
+// What was measured in every step, and metrics.jsonl: one JSON object per line.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+
+#include "trireme/core/units.h"
 
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace trireme::record {
 
+/// Results of one training step.
+struct StepMetrics {
+  std::int64_t step = 0;  ///< from 1
+  double loss = 0;        ///< mean over its micro-batches
+  double learning_rate = 0;
+  std::optional<double> gradient_norm = {};  ///< before clipping, where a clip ran
+  Seconds time{0};
+  std::int64_t tokens = 0;  ///< that it trained on; examples if a chain takes no tokens
+};
+
+/// Names of the curves, in metrics.jsonl and in TensorBoard.
+inline constexpr const char *kTrainLoss = "train_loss", *kValidationLoss = "validation_loss",
+                            *kThroughput = "tokens_per_s", *kGradientNorm = "gradient_norm",
+                            *kLearningRate = "learning_rate", *kStepTime = "step_s";
+
+/// A point of a curve.
 struct Scalar {
   std::string name;  ///< "train_loss"
   double value = 0;
@@ -18,12 +37,17 @@ struct Scalar {
   bool operator==(const Scalar&) const = default;
 };
 
-struct StepMetrics {
+/// What is written about a step: a line of metrics.jsonl, and a point of every curve that it names.
+struct MetricsLine {
   std::int64_t step = 0;
   std::vector<Scalar> values;
 
-  bool operator==(const StepMetrics&) const = default;
+  bool operator==(const MetricsLine&) const = default;
 };
+
+MetricsLine line_of(const StepMetrics& metrics);
+/// The line of a validation after `step` steps.
+MetricsLine validation_line(std::int64_t step, double loss);
 
 /// Appends lines {"step": 12, "train_loss": 2.5, ...}. Doubles read back as the same doubles; JSON
 /// has no infinities and no NaN, they are written as null.
@@ -36,7 +60,7 @@ class MetricsFile {
   MetricsFile(std::filesystem::path file, std::int64_t first_step);
 
   /// Appends one line, which the system has before this returns. Throws Error.
-  void append(const StepMetrics& metrics);
+  void append(const MetricsLine& line);
   /// Forces all lines so far to disk. Throws Error.
   void flush() const;
 
@@ -53,6 +77,6 @@ class MetricsFile {
 
 /// The lines of a metrics file, in order; a value of null is NaN. Throws InputError for a line that
 /// is not a metrics line, Error where the file cannot be read.
-std::vector<StepMetrics> read_metrics(const std::filesystem::path& file);
+std::vector<MetricsLine> read_metrics(const std::filesystem::path& file);
 
 }  // namespace trireme::record

@@ -9,6 +9,8 @@
 #include "trireme/model/chain.h"
 #include "trireme/plan/plan.h"
 #include "trireme/program/action.h"
+#include "trireme/record/metrics.h"
+#include "trireme/record/summary.h"
 #include "trireme/runtime/executor.h"
 #include "trireme/simulate/simulate.h"
 #include "trireme/tier/device_memory.h"
@@ -33,16 +35,6 @@ struct DataSource {
   /// Tokens that a step trains on, over all replicas, without the padding of rows; examples if a
   /// chain takes no tokens.
   std::function<std::int64_t(std::int64_t step)> tokens;
-};
-
-/// Results of one step, to be shown.
-struct StepRecord {
-  std::int64_t step = 0;
-  double loss = 0;
-  double learning_rate = 0;
-  std::optional<double> gradient_norm;
-  Seconds time{0};
-  std::int64_t tokens = 0;  ///< as DataSource::tokens says
 };
 
 /// A published checkpoint.
@@ -73,7 +65,7 @@ class Observer {
   /// After started(), if frozen weights of the checkpoint are damaged: these tensors were read from
   /// `model.weights` instead.
   virtual void read_again(const std::set<std::string>& /*tensors*/) {}
-  virtual void step(const StepRecord& record) = 0;
+  virtual void step(const record::StepMetrics& metrics) = 0;
   virtual void interval_ended() = 0;  ///< after every burst
   virtual void validation(std::int64_t step, double loss) = 0;
   /// Before a checkpoint is published: records of its steps must be on disk when this returns,
@@ -82,44 +74,17 @@ class Observer {
   virtual void saved(const SavedCheckpoint& checkpoint) = 0;
 };
 
-/// Device memory in use in addition to the tensors of a run; 0 where unknown (CPU).
-struct DeviceReserves {
-  Bytes allocator;   ///< peak of the allocator, tensors included
-  Bytes workspaces;  ///< workspaces of LibTorch's libraries (cuBLAS), part of `allocator`, taken
-                     ///< before the run
-  Bytes others;      ///< outside the allocator: contexts, NCCL, other processes
-  /// How often the allocator waited for the device, to free unused pages and map others.
-  std::int64_t gathered = 0;
+/// One measured step, on the ranks of the first replica: of up to 8 that were recorded, evenly
+/// spread over the run, the one whose time is nearest to the median.
+struct RecordedStep {
+  simulate::Simulation step;  ///< has no ranks if no step was made
+  std::int64_t number = 0;    ///< number of that step, from 1
 };
 
-/// One rank's figures; times are those of the median step.
-struct RankFigures {
-  int rank = 0;
-  Bytes budget;  ///< 0: none
-  Bytes peak, static_bytes;
-  Bytes optimizer_away;  ///< optimizer state in the offload tier
-  Bytes weights_away;    ///< streamed weights, with their gradients
-  Bytes process;         ///< peak resident memory of its process, its other ranks included
-  DeviceReserves reserves;
-  Times times;
-};
-
-/// Result of a run; the same on every rank. Times are of the steps since it was last started.
-struct Outcome {
-  std::int64_t steps = 0;             ///< those before it was resumed included
-  double train_loss = 0;              ///< mean over the last `train_loss_steps` steps
-  std::int64_t train_loss_steps = 1;  ///< `report.log_every`, or all where there are fewer
-  std::optional<double> validation_loss;
-  double tokens_per_s = 0;  ///< mean tokens of a step, by the time of the median step
-  Seconds step{0};          ///< median
-  double bubble = 0;        ///< 1 - compute / (ranks x step)
-  std::string parameters_digest, losses_digest;
-  std::vector<RankFigures> ranks;
-  /// One measured step, on the ranks of the first replica: of up to 8 that were recorded, evenly
-  /// spread over the run, the one whose time is nearest to the median. Has no ranks if no step was
-  /// made.
-  simulate::Simulation recorded_step;
-  std::int64_t recorded_number = 0;  ///< number of that step, from 1
+/// Result of a run; the same on every rank.
+struct FinishedRun {
+  record::RunSummary summary;  ///< steps, losses, speed, digests and ranks; the rest is not set
+  RecordedStep recorded;
 };
 
 /// Everything that a rank needs. References must outlive the trainer.
@@ -142,7 +107,7 @@ struct TrainSetup {
   std::function<std::unique_ptr<tier::ValueCopies>(Bytes room)> make_optimizer_copies = {};
   /// For plans that stream weights: copies to a store with room for this rank's.
   std::function<std::unique_ptr<tier::ValueCopies>()> make_weight_copies = {};
-  std::function<DeviceReserves()> reserves = {};  ///< called at the end
+  std::function<record::DeviceReserves()> reserves = {};  ///< called at the end; null: unknown
   Checkpointing checkpoints = {};
   int threads = 1;
   int report_every = 10;     ///< steps between exchanges of losses; the same on every rank
@@ -151,11 +116,6 @@ struct TrainSetup {
   /// Asked whenever losses are exchanged; true on one rank saves and stops all.
   std::function<bool()> save_and_stop_requested = {};
   std::function<Seconds()> since_start;  ///< the process's age
-};
-
-/// Number of parameters of a whole chain, a tied weight once.
-struct ParameterCount {
-  std::int64_t all = 0, trained = 0;
 };
 
 /// Collective: builds the stage, restores a checkpoint or loads initial weights if there are some,
@@ -171,10 +131,10 @@ class Trainer {
   ///
   /// If it throws, the observer has been told of every step whose loss rank 0 can know: on one rank
   /// of all finished steps, else of those up to the last exchange of losses.
-  Outcome run(Observer* observer);
+  FinishedRun run(Observer* observer);
 
   /// Parameter count of the model, the same on every rank.
-  ParameterCount parameters() const;
+  record::ParameterCount parameters() const;
   /// The step that run() is in, or was in last, from 1; 0 before the first.
   std::int64_t step() const;
 
