@@ -16,7 +16,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
 #include <csignal>
 #include <iostream>
 #include <limits>
@@ -37,13 +36,13 @@ void add_plan_places(CLI::App& command, PlanArguments& arguments);
 void add_plan_sweep(CLI::App& command, PlanArguments& arguments);
 void add_plan_shape(CLI::App& command, PlanArguments& arguments);
 void add_simulate(CLI::App& app, SimulateArguments& arguments);
-void add_check(CLI::App& app, CheckArguments& arguments);
+CLI::App& add_check(CLI::App& app, CheckArguments& arguments);
 /// Throws where two of these options name one file, of which only the last would survive.
 void require_apart(const std::vector<std::pair<std::string, std::string>>& files);
 /// Makes every option that names a file reject patterns that a shell would have expanded.
 void check_paths(CLI::App& app);
-/// Throws where the first argument is not a command.
-void require_command(const CLI::App& app, int argc, const char* const* argv);
+/// Prints help or what is wrong; returns the exit code.
+int give_up(const CLI::App& app, const CLI::ParseError& error);
 
 }  // namespace
 
@@ -79,7 +78,6 @@ int run_pure(int argc, const char* const* argv) {
   // Otherwise a file that exceeds its size limit kills the process without a message.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
-    require_command(app, argc, argv);
     app.parse(argc, argv);
     const int code = app.got_subcommand("plan")       ? plan(plan_arguments)
                      : app.got_subcommand("simulate") ? simulate_plan(simulate_arguments)
@@ -87,7 +85,7 @@ int run_pure(int argc, const char* const* argv) {
     io::require_written(std::cout, "standard output");
     return code;
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kDone : kWrongUse;
+    return give_up(app, error);
   } catch (const InputError& error) {
     std::cerr << "trireme: " << shown_words(error) << "\n";
     return kWrongUse;
@@ -101,17 +99,20 @@ int run_pure(int argc, const char* const* argv) {
 }
 
 bool forecasts_a_job(int argc, const char* const* argv) {
-  std::string file;
-  for (int i = 2; i < argc; ++i) {
-    const std::string argument = argv[i];
-    if (argument == "--resolved" || argument == "--chain" || argument == "--help") return false;
-    if (argument == "--set" || argument == "-o" || argument == "--output" ||
-        argument == "--report" || argument == "--ranks")
-      ++i;
-    else if (argument[0] != '-')
-      file = argument;
+  CLI::App app;
+  CheckArguments arguments;
+  CLI::App& command = add_check(app, arguments);
+  command.allow_extras();
+  for (const char* const of_the_runtime : {"--ranks", "-o,--output", "--report"})
+    command.add_option(of_the_runtime);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError&) {
+    // The command that runs says what is wrong.
   }
-  return !file.empty() && is_job(file);
+  for (const char* const other : {"--resolved", "--chain", "--help"})
+    if (command.count(other) > 0) return false;
+  return command.count("file") > 0 && is_job(command["file"]->results().front());
 }
 
 namespace {
@@ -129,13 +130,11 @@ void add_plan(CLI::App& app, PlanArguments& arguments) {
   command
       .add_option("--stages", arguments.stages,
                   "Ranks of the pipeline, with one stage each except in plans of madpipe")
-      ->each([&arguments](const std::string&) { arguments.stages_given = true; })
       ->check(CLI::Range(1, std::numeric_limits<int>::max()))
       ->capture_default_str();
   command
       .add_option("--micro-batches", arguments.micro_batches,
                   "Micro-batches per step (gradient accumulation steps)")
-      ->each([&arguments](const std::string&) { arguments.micro_batches_given = true; })
       ->check(CLI::Range(1, plan::kMaxMicroBatches))
       ->capture_default_str();
   command.add_option("--schedule", arguments.schedule, "Pipeline schedule: 1f1b or gpipe")
@@ -239,7 +238,9 @@ void add_plan_sweep(CLI::App& command, PlanArguments& arguments) {
       .add_option("--plot", arguments.plot,
                   "Write a plot of time against memory to this file (HTML)")
       ->needs(sweep);
-  command.callback([&arguments] {
+  command.callback([&command, &arguments] {
+    arguments.stages_given = command.count("--stages") > 0;
+    arguments.micro_batches_given = command.count("--micro-batches") > 0;
     require_apart({{"--output", arguments.output},
                    {"--report", arguments.report},
                    {"--csv", arguments.csv},
@@ -296,7 +297,7 @@ void add_simulate(CLI::App& app, SimulateArguments& arguments) {
   command.footer("Example:\n  trireme simulate plan.json --chain chain.yaml --trace trace.json");
 }
 
-void add_check(CLI::App& app, CheckArguments& arguments) {
+CLI::App& add_check(CLI::App& app, CheckArguments& arguments) {
   CLI::App& command = *app.add_subcommand(
       "check", "Validate a job, plan, chain or platform and predict its cost; trains nothing");
   command.add_option("file", arguments.file, "A job, chain or platform (YAML), or a plan (JSON)")
@@ -318,17 +319,20 @@ void add_check(CLI::App& app, CheckArguments& arguments) {
       "  trireme check configs/quickstart.yaml --set memory.device_budget=48MiB\n"
       "  trireme check configs/quickstart.yaml --resolved\n"
       "  trireme check plan.json --chain chain.yaml");
+  return command;
 }
 
-void require_command(const CLI::App& app, int argc, const char* const* argv) {
-  const std::string word = argc > 1 ? argv[1] : "-";
+int give_up(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<std::string> before = app.remaining(/*recurse=*/false);
+  if (before.empty() || before.front().starts_with("-"))
+    return app.exit(error) == 0 ? kDone : kWrongUse;
   std::vector<std::string> commands;
   for (const CLI::App* const each : app.get_subcommands(nullptr))
     commands.push_back(each->get_name());
-  if (word.starts_with("-") || std::find(commands.begin(), commands.end(), word) != commands.end())
-    return;
-  throw InputError(concat("'", word, "' is no command", did_you_mean(word, commands),
-                          ", must be one of ", join(commands, ", ")));
+  std::cerr << "trireme: '" << visible(before.front()) << "' is no command"
+            << did_you_mean(before.front(), commands) << ", must be one of " << join(commands, ", ")
+            << "\n";
+  return kWrongUse;
 }
 
 void check_paths(CLI::App& app) {

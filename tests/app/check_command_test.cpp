@@ -148,6 +148,28 @@ TEST(CheckCommand, RefusesWhatCanBeReadOnlyOnce) {
   EXPECT_THAT(piped.errors, HasSubstr("/dev/stdin: is a pipe or the like, must be a file"));
 }
 
+// Values of options stand before and after the file.
+TEST(CheckCommand, TakesNoValueOfAnOptionForItsFile) {
+  const PlanFolder files;
+  const std::string platform = files.folder.file(
+      "platform.yaml", "format: trireme-platform/1\nranks: [{memory_bytes: 14}]\n");
+  const std::string plan = files.make_plan();
+
+  for (const std::string& options :
+       {plan + " --platform " + platform + " --chain " + files.chain,
+        "--platform " + platform + " --chain=" + files.chain + " " + plan,
+        "--json --chain " + files.chain + " " + plan}) {
+    const CommandResult result = check(options);
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    EXPECT_THAT(result.errors, HasSubstr("plan.json is a valid plan")) << options;
+  }
+  EXPECT_THAT(check("--set a.b=1 " + files.chain).errors,
+              HasSubstr("--set: is only for a job, leave it out here"));
+  const CommandResult unknown = check(files.chain + " --ranks 2");
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.errors, HasSubstr("there is no option --ranks"));
+}
+
 TEST(CheckCommand, RefusesOptionsOfOtherKinds) {
   const PlanFolder files;
   const std::string job = files.folder.file("job.yaml", "model: {kind: mlp}\n");

@@ -5,6 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
 namespace trireme {
 namespace {
 
@@ -33,6 +37,25 @@ TEST(CommandLine, IsNotTakenForSomethingElse) {
       "for more information.\n");
   EXPECT_EQ(version.exit_code, 0);
   EXPECT_THAT(version.out, testing::StartsWith("trireme 0."));
+}
+
+TEST(CommandLine, NamesTheFirstWordThatIsNoCommandWhateverFollows) {
+  for (const std::string rest : {"", " --chain a.yaml", " plan --chain a.yaml", " --help"}) {
+    const CommandResult result = run_command(kTrireme + " chekc" + rest);
+    EXPECT_EQ(result.exit_code, 2) << rest;
+    EXPECT_EQ(result.out, "") << rest;
+    EXPECT_EQ(result.errors,
+              "trireme: 'chekc' is no command (did you mean 'check'?), must be one of train, "
+              "profile, export, generate, pack-images, plan, simulate, check\n");
+  }
+  for (const auto& [words, error] : std::vector<std::pair<std::string, std::string>>{
+           {"", "A subcommand is required"},
+           {" ''", "'' is no command"},
+           {" --chian a.yaml", "there is no option --chian"}}) {
+    const CommandResult result = run_command(kTrireme + words);
+    EXPECT_EQ(result.exit_code, 2) << words;
+    EXPECT_THAT(result.errors, HasSubstr(error)) << words;
+  }
 }
 
 // Chain files are passed around: their text must not control the terminal of a reader.

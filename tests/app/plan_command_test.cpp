@@ -228,6 +228,11 @@ INSTANTIATE_TEST_SUITE_P(
         WrongUse{"MicroBatches", "--micro-batches 0", "--micro-batches"},
         WrongUse{"LargeGroup", "--micro-batches 4 --group 5", "group: found 5, expected 1 to 4"},
         WrongUse{"NoGroup", "--group 0", "--group"}, WrongUse{"Unknown", "--memroy 12", "--memroy"},
+        // What `offload` was once called.
+        WrongUse{"OuterOptimizer", "--optimizer outer",
+                 "--optimizer: outer not in {auto,device,offload}"},
+        WrongUse{"OuterWeights", "--weights outer",
+                 "--weights: outer not in {auto,device,offload}"},
         WrongUse{"Platform", "--platform /no/such.yaml", "/no/such.yaml"},
         WrongUse{"CsvAlone", "--csv a.csv", "--csv requires --sweep"}),
     [](const auto& test) { return test.param.name; });

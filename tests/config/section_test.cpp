@@ -216,6 +216,8 @@ TEST(Job, KnowsWhatKeysOfOtherProgramsAreCalledHere) {
       {"device: gpu", "cuda"},
       {"device: cuda:0", "cuda"},
       {"memory: {optimizer: cpu}", "offload"},
+      {"memory: {optimizer: outer}", "offload"},
+      {"memory: {weights: outer}", "offload"},
       {"pipeline: {schedule: 1F1B}", "1f1b"}};
   for (const auto& [lines, ours] : meant) EXPECT_EQ(meant_by(lines), ours) << lines;
   for (const auto& [key, ours] : std::vector<std::pair<std::string, std::string>>{
