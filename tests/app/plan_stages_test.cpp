@@ -117,18 +117,31 @@ TEST(PlanStages, HasGradientsOfWeightsBehindWhereThatIsFaster) {
   EXPECT_EQ(json::parse(looked.out)["step_s"], 30);
 }
 
+// Oracle: what each solver that is asked for by name plans.
 TEST(PlanStages, IsNeverSlowerThanTheAlternatives) {
   const StageFolder files;
+  int alternatives = 0, named = 0;
 
   for (const int memory : {16, 18, 20, 24, 30}) {
-    const json plan = json::parse(
-        files.plan("--stages 3 --micro-batches 6 --json --memory " + std::to_string(memory)).out);
+    const std::string question =
+        "--stages 3 --micro-batches 6 --json --memory " + std::to_string(memory);
+    const json plan = json::parse(files.plan(question).out);
     const double step = plan["predicted"]["step_s"];
     for (const json& other : plan["alternatives"]) {
       if (!other.contains("step_s")) continue;
       EXPECT_LE(step, double(other["step_s"]) + 1e-9) << other;
+      ++alternatives;
+    }
+    for (const std::string solver : {"keep_all", "recompute_all", "uniform", "adapipe", "joint"}) {
+      const CommandResult asked = files.plan(question + " --solver " + solver);
+      if (asked.exit_code != 0) continue;
+      const double taken = json::parse(asked.out)["predicted"]["step_s"];
+      EXPECT_LE(step, taken + 1e-9) << solver << ' ' << memory;
+      ++named;
     }
   }
+  EXPECT_GE(alternatives, 30);
+  EXPECT_GE(named, 20);
 }
 
 TEST(PlanStages, MakesWhatSimulateAgreesWith) {

@@ -142,12 +142,15 @@ TEST(Convolution, OfASinglePixelGivesTapsOverPaddingNoGradient) {
   for (const at::Tensor& output : tape.outputs) gradients.push_back(at::ones_like(output));
   backward(std::move(tape), gradients);
 
+  int kernels = 0;
   for (const Parameter& parameter : last->parameters()) {
     if (parameter.value.dim() != 4 || parameter.value.size(2) == 1) continue;
+    ++kernels;
     at::Tensor of_taps = parameter.value.grad().clone();
     of_taps.select(3, 1).select(2, 1).zero_();
     EXPECT_EQ(of_taps.abs().max().item<float>(), 0) << parameter.name;
   }
+  EXPECT_EQ(kernels, 2);  // of a basic block
 }
 
 TEST(VggLayer, IsItsFormula) {

@@ -215,13 +215,17 @@ TEST(Llama, TiesItsHeadIfAsked) {
 TEST(Transformers, StartResidualBranchesSmaller) {
   const auto block =
       build(make_llama({.blocks = 8, .width = 256, .heads = 4, .grain = "block"}), 2);
+  int ends = 0, others = 0;
   for (const Parameter& parameter : block->parameters()) {
     if (parameter.value.dim() != 2) continue;
     const bool ends_branch =
         parameter.name.ends_with("projection.weight") || parameter.name.ends_with("down.weight");
     const double deviation = parameter.value.std().item<double>();
     EXPECT_NEAR(deviation, ends_branch ? 0.02 / 4 : 0.02, 0.02 * deviation) << parameter.name;
+    ++(ends_branch ? ends : others);
   }
+  EXPECT_EQ(ends, 2);    // of attention and of the MLP
+  EXPECT_EQ(others, 5);  // q, k, v, gate and up
 }
 
 TEST(Transformers, SeeNoLaterToken) {

@@ -82,13 +82,16 @@ TEST(AutoOfAPipeline, IsNoSlowerThanSolversByNameThatPlaceStateOtherwise) {
   question.optimizer_copies = std::nullopt;
   question.streamed = std::nullopt;
   const Seconds chosen = planned(question).step;
+  int plans = 0;
   for (const std::string name : {"madpipe", "adapipe", "joint"}) {
     question.solver = name;
     const Answer answer = partition::plan(question);
     if (const auto* const plan = std::get_if<plan::Plan>(&answer)) {
       EXPECT_LE(chosen, plan->step * (1 + 1e-9)) << name;
+      ++plans;
     }
   }
+  EXPECT_EQ(plans, 3);
 }
 
 TEST(GroupsOfAPipeline, KeepTapesOnAnotherCutWhereTheFastestOneWouldWaitInACircle) {

@@ -105,6 +105,7 @@ TEST(SeveralPlaces, MoreMemoryIsNoReasonForASlowerCut) {
         EXPECT_LE(step->count(), before->count() * 1.01);
       }
       if (memory >= 9000) {
+        ASSERT_TRUE(step);
         EXPECT_LE(step->count(), least->count() * 1.01);
       }
       before = step;

@@ -40,6 +40,7 @@ TEST(Shape, IsTheFastestOfAllThatThereAre) {
 
   // 1 x 4: sizes 1, 2; 2 x 2: 1, 2, 4; 4 x 1: 1, 2, 4, 8.
   EXPECT_EQ(answer.tried.size(), 2U + 3U + 4U);
+  int thorough = 0;
   for (const TriedShape& tried : answer.tried) {
     EXPECT_EQ(tried.shape.stages * tried.shape.replicas, 4);
     EXPECT_EQ(tried.shape.micro_batch * tried.shape.micro_batches * tried.shape.replicas, 8);
@@ -52,7 +53,9 @@ TEST(Shape, IsTheFastestOfAllThatThereAre) {
     if (!tried.answer) continue;
     EXPECT_EQ(std::max(tried.step(), step), tried.step());
     EXPECT_TRUE(tried.is_quick || tried.step() == step);
+    thorough += tried.is_quick ? 0 : 1;
   }
+  EXPECT_GE(thorough, 2);
 }
 
 TEST(Shape, ReplicasAloneHaveNoBubbleWhereLinksAreFree) {
@@ -164,10 +167,14 @@ TEST(Shape, TheUsersCutIsKept) {
 
   const ShapeAnswer answer = choose_shape(question);
 
+  EXPECT_EQ(chosen(answer).plan()->stages[0].program.last_layer, 1);
   for (const TriedShape& tried : answer.tried) {
     if (tried.plan() == nullptr) continue;
     EXPECT_EQ(tried.plan()->stages[0].program.last_layer, 1);
   }
+  question.common.cut.reset();
+  EXPECT_EQ(chosen(choose_shape(question)).plan()->stages[0].program.last_layer, 4)
+      << "equal layers are cut evenly where no cut is asked for";
 }
 
 TEST(Shape, TheLeanestLacksLeast) {

@@ -47,14 +47,13 @@ TEST(UpdatePlace, IsAmongThePassesWhereThatIsFaster) {
     EXPECT_EQ(plan.update_window, Bytes(120 / 4));
     const plan::Alternative* const then = alternative(plan, "updates at the end");
     ASSERT_NE(then, nullptr);
+    ASSERT_TRUE(then->step);
     question.updates = UpdatePlace::kAtEnd;
     const plan::Plan at_end = planned(question);
     EXPECT_EQ(at_end.updates, UpdatePlace::kAtEnd);
     EXPECT_EQ(at_end.update_window, Bytes(0));
     EXPECT_LT(plan.step, at_end.step);
-    if (then->step) {
-      EXPECT_LT(plan.step, *then->step);
-    }
+    EXPECT_LT(plan.step, *then->step);
   }
 }
 

@@ -145,6 +145,7 @@ TEST(WeightUses, HoldWhatIsNeededNowAndNextForAnyActions) {
   const auto roll = [&](int low, int high) {
     return std::uniform_int_distribution<int>(low, high)(random);
   };
+  int ends = 0;
   for (int trial = 0; trial < 2000; ++trial) {
     const int layers = roll(1, 6);
     std::vector<WeightsKind> kinds{kStay};
@@ -176,6 +177,7 @@ TEST(WeightUses, HoldWhatIsNeededNowAndNextForAnyActions) {
       EXPECT_TRUE(has(held, point.needs));
       ++next;
       if (!point.ends) continue;
+      ++ends;
       held = point.ends->held;
       std::set<int> ahead;
       for (std::size_t k = next; k < needed.size(); ++k)
@@ -186,6 +188,7 @@ TEST(WeightUses, HoldWhatIsNeededNowAndNextForAnyActions) {
     }
     EXPECT_EQ(held, uses.first);
   }
+  EXPECT_GT(ends, 5000);
 }
 
 }  // namespace

@@ -148,18 +148,21 @@ TEST(Copies, KeepBudgetAndOffloadTierOnAdversarialChains) {
 
 TEST(Copies, NeedExactlyTheBudgetThatTheyName) {
   std::mt19937 random(53);
+  int refused = 0;
   for (int k = 0; k < trials(200); ++k) {
     const chain::Chain chain = adversarial(random, 4 * k + 1);
     for (const std::string solver : {"offload", "pofo", "pofo free", "capuchin"}) {
       Problem problem = linked(chain, 0, 1, 1, 7);
       const Result none = solve(solver, problem);
       if (feasible(none)) continue;  // nothing is ever held
+      ++refused;
       problem.budget = std::get<plan::Infeasible>(none).least_budget;
       EXPECT_TRUE(feasible(solve(solver, problem))) << solver << ' ' << k;
       problem.budget -= Bytes(1);
       EXPECT_FALSE(feasible(solve(solver, problem))) << solver << ' ' << k;
     }
   }
+  EXPECT_GT(refused, trials(700));
 }
 
 // Retapes need less than the whole tapes that searches count with; still a solver never names as
@@ -254,6 +257,7 @@ TEST(Pofo, HardlyEverCostsTimeWithMoreMemoryOnLongerChains) {
 
 TEST(Pofo, IsRotorWithoutALink) {
   std::mt19937 random(57);
+  int fit = 0;
   for (int k = 0; k < 100; ++k) {
     const chain::Chain chain = random_chain(random, {.most_layers = 8});
     const std::int64_t budget = some_budget(random, chain);
@@ -266,23 +270,28 @@ TEST(Pofo, IsRotorWithoutALink) {
     EXPECT_EQ(seconds(solve("pofo", full)), seconds(rotor));
     if (feasible(rotor)) {
       EXPECT_EQ(seconds(solve("pofo", linked(chain, budget, 1e-6, 1e-6))), seconds(rotor));
+      ++fit;
     }
   }
+  EXPECT_GT(fit, 40);
 }
 
 TEST(Copies, CostNoTimeOnAnInstantLinkOnceTheLargestWorkingSetFits) {
   std::mt19937 random(58);
+  int cases = 0;
   for (int k = 0; k < 100; ++k) {
     const chain::Chain chain = adversarial(random, k);
     const double work = kept_all(chain).time.count();
     Problem problem = linked(chain, 0, 1e18, 1e18, 20);
     const Result none = solve("offload", problem);
     if (feasible(none)) continue;
+    ++cases;
     problem.budget = std::get<plan::Infeasible>(none).least_budget;
     for (const std::string solver : {"offload", "pofo", "pofo free"}) {
       EXPECT_NEAR(seconds(solve(solver, problem)), work, 1e-9 * (1 + work)) << solver << ' ' << k;
     }
   }
+  EXPECT_GT(cases, 90);
 }
 
 TEST(Offload, RunsNothingTwice) {

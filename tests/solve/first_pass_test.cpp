@@ -57,6 +57,7 @@ TEST(FirstPass, ReachesTheOptimumOfAStageWithAPause) {
       if (next < steps.size() && memory == steps[next].first) best = steps[next++].second;
       EXPECT_EQ(time, best) << in_flight << " in flight, " << memory << " bytes";
     }
+    EXPECT_EQ(next, steps.size()) << in_flight << " in flight";
   }
 }
 

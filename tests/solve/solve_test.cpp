@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
 #include <string>
 
@@ -50,6 +51,7 @@ TEST(Solve, RefusesChainsThatAreTooLongToSearchExhaustively) {
 
 TEST(Solve, GivesASubChainWhatTheSameLayersGetAlone) {
   std::mt19937 random(32);
+  std::map<std::string, int> solved;
   for (int k = 0; k < 60; ++k) {
     const chain::Chain chain = random_chain(random, {}, 10);
     const int first = 2 + k % 4, last = first + 1 + k % 5;
@@ -72,9 +74,11 @@ TEST(Solve, GivesASubChainWhatTheSameLayersGetAlone) {
         }
         EXPECT_EQ(std::get<Solution>(inside).program.first_layer, first);
         EXPECT_EQ(std::get<Solution>(inside).recompute, std::get<Solution>(outside).recompute);
+        ++solved[solver];
       }
     }
   }
+  for (const std::string& solver : solver_names()) EXPECT_GT(solved[solver], 200) << solver;
 }
 
 TEST(Periodic, KeepsTheInputOfEveryKthLayer) {

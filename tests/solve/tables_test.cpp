@@ -157,6 +157,7 @@ TEST(Tables, FallWithMemoryFromTheLeastThatFitsToNoRecomputation) {
 
 TEST(Tables, GiveProgramsThatKeepTheirBytesAndTakeTheirTime) {
   std::mt19937 random(15);
+  int programs = 0;
   for (int k = 0; k < 40; ++k) {
     const chain::Chain chain = random_chain(random, {}, 15);
     const Tables tables =
@@ -168,15 +169,18 @@ TEST(Tables, GiveProgramsThatKeepTheirBytesAndTakeTheirTime) {
                               rebuild(tables, s, t, m));
           ASSERT_LE(ran.peak, Bytes(m)) << chain::to_yaml(chain) << s << ' ' << t;
           ASSERT_EQ(ran.time, time_of(tables, s, t, m).count());
+          ++programs;
         }
       }
     }
   }
+  EXPECT_GT(programs, 5000);
 }
 
 // The tape of t is held, made from an x[t-1] that was dropped since.
 TEST(Tables, GiveProgramsThatBringBackTheInputOfATape) {
   std::mt19937 random(16);
+  int programs = 0, recomputing = 0;
   for (int k = 0; k < 40; ++k) {
     const chain::Chain chain = random_chain(random, {}, 12);
     const Tables tables = tables_of(chain, 60);
@@ -194,10 +198,15 @@ TEST(Tables, GiveProgramsThatBringBackTheInputOfATape) {
           ASSERT_LE(ran.peak, Bytes(m)) << chain::to_yaml(chain) << s << ' ' << t;
           ASSERT_EQ(ran.time,
                     time_resumed(tables, s, t, m).count() + chain.layer(t).backward.count());
+          ++programs;
+          const Seconds once = tables.costs().work(s, t) - chain.layer(t).forward;
+          recomputing += ran.time > once.count() ? 1 : 0;
         }
       }
     }
   }
+  EXPECT_GT(programs, 5000);
+  EXPECT_GT(recomputing, 1000);
 }
 
 // Columns are float: a value is off by at most 2 L roundings of 2^-24.
