@@ -189,6 +189,7 @@ Streaming streaming_of(const std::vector<chain::OffloadWeights>& streamed, int a
 }
 
 std::vector<Action> with_weights(const std::vector<Action>& actions, const Streaming& streaming) {
+  if (streaming.kinds.empty()) return actions;
   const WeightUses uses =
       weight_uses(actions, streaming.kinds, streaming.at_once, streaming.has_replicas);
   if (uses.points.empty()) return actions;

@@ -8,7 +8,6 @@
 #include "trireme/model/taped.h"
 #include "trireme/program/needs.h"
 #include "trireme/program/weights.h"
-#include "trireme/runtime/clip.h"
 #include "trireme/tier/memory.h"
 
 #include <ATen/ATen.h>
@@ -201,64 +200,6 @@ void Executor::perform(const Action& action) {
   }
 }
 
-void Executor::reduce(int layer) {
-  const Stopwatch watch(clock_, result_.times.wait);
-  sums_of(layer).complete();
-  if (layer > 0) return parts_.reducer.reduce(layer);
-  parts_.reducer.reduce();
-}
-
-void Executor::note_gradients(int layer) {
-  if (parts_.stage.streamed_gradients(layer) != nullptr)
-    parts_.stage.weights()->used(layer, program::WeightsChange::kGradients);
-}
-
-void Executor::note_norm(int layer) {
-  if (options_.clip_norm <= 0) return;
-  sums_of(layer).complete();
-  parts_.reducer.norm().note(layer);
-}
-
-void Executor::step(int layer) {
-  const Stopwatch watch(clock_, result_.times.step);
-  const Waits waits(clock_, result_.times.update_wait, result_.times.step);
-  if (layer == 0) {
-    parts_.optimizer.step(rate_, std::exchange(divisor_, {}), waits);
-  } else {
-    sums_of(layer).complete();
-    parts_.optimizer.step_layer(layer, waits);
-    parts_.stage.weights()->used(layer, program::WeightsChange::kUpdate);
-  }
-  share(layer);
-  sums_of(layer).begin_anew();
-}
-
-void Executor::update(const Action& action) {
-  const bool is_behind = updates_.place == program::UpdatePlace::kInBackward;
-  // Nothing to do before the first step, or if finish_updates() has done it.
-  if (!is_behind && !parts_.optimizer.pending().contains(action.layer)) return;
-  const Stopwatch watch(clock_, result_.times.step);
-  const int parts = updates_.parts(action.layer);
-  const bool is_last = action.micro_batch + 1 == parts;
-  sums_of(action.layer).complete();
-  parts_.optimizer.update(action.layer, action.micro_batch, parts,
-                          {clock_, result_.times.update_wait, result_.times.step});
-  parts_.stage.weights()->used(action.layer, is_last ? program::WeightsChange::kUpdate
-                                                     : program::WeightsChange::kUpdateInPart);
-  if (!is_last) return;
-  share(action.layer);
-  sums_of(action.layer).begin_anew();
-}
-
-model::GradientSums& Executor::sums_of(int layer) {
-  return layer == 0 ? parts_.stage.gradients() : *parts_.stage.streamed_gradients(layer);
-}
-
-void Executor::share(int layer) {
-  const Stopwatch watch(clock_, result_.times.wait, &result_.times.step);
-  parts_.reducer.shards().share(layer);
-}
-
 void Executor::offload(const Action& action) {
   // A message being sent still reads the bytes that would be freed.
   if (parts_.stage.ends_run(action.layer)) {
@@ -382,12 +323,6 @@ void Executor::receive(const Action& action) {
   model::Values values = parts_.boundary.receive(action);
   if (action.op == Op::kReceiveInput) return values_.put_output(key, std::move(values));
   values_.put_gradient(key, std::move(values));
-}
-
-void Executor::clip() {
-  if (options_.clip_norm <= 0) return;
-  const Stopwatch watch(clock_, result_.times.wait);
-  divisor_ = clip_divisor(parts_.reducer, parts_.stage, options_.clip_norm, norm_);
 }
 
 model::Context Executor::context_of(const Action& action) {

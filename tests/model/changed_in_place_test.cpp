@@ -194,7 +194,7 @@ TEST_P(ChangedInPlace, IsRefusedWhereAutogradRefusesIt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, ChangedInPlace, testing::ValuesIn(kKinds),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace
 }  // namespace trireme::model

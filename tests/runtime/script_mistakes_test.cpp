@@ -95,7 +95,7 @@ TEST_P(Mistakes, AreTheUsers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Mistakes, testing::ValuesIn(kMistakes),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& test) { return std::string(test.param.name); });
 
 TEST(ScriptMistakes, AreValuesThatAreNoNumbersFromTheBeginning) {
   const auto refusal = [](const Script& script) {
