@@ -195,7 +195,8 @@ void Tally::add(const Question& question) {
     ++moving;
     break;
   }
-  if (simulate::validate(plan::compile(*found), setting_of(question, *found))) ++invalid;
+  if (simulate::validate(plan::compile(*found, question.chain), setting_of(question, *found)))
+    ++invalid;
   const auto simulation = simulated(question, *found, simulate::Detail::kSummary);
   bool over = false;
   for (std::size_t k = 0; k < simulation.ranks.size(); ++k) {

@@ -162,7 +162,8 @@ Seconds best_of_all(const Question& question, const plan::Plan& plan) {
     plan::Plan other = plan;
     for (std::size_t k = 0; k < numbers.size(); ++k)
       if (numbers[k] >= 0) other.stages[k].weights_behind = numbers[k];
-    bool is_within = !simulate::validate(plan::compile(other), setting_of(question, other));
+    bool is_within =
+        !simulate::validate(plan::compile(other, question.chain), setting_of(question, other));
     const auto simulation = simulated(question, other, simulate::Detail::kFigures);
     for (std::size_t k = 0; k < simulation.ranks.size(); ++k) {
       const Bytes memory = question.platform.ranks[k].memory;

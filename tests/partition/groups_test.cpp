@@ -38,7 +38,8 @@ std::optional<plan::Plan> plan_of(const Question& question) {
 
 /// Includes the memory of a validation.
 void expect_within_budgets(const Question& question, const plan::Plan& plan) {
-  const auto fault = simulate::validate(plan::compile(plan), setting_of(question, plan));
+  const auto fault =
+      simulate::validate(plan::compile(plan, question.chain), setting_of(question, plan));
   EXPECT_FALSE(fault) << simulate::to_text(*fault);
   EXPECT_EQ(plan.step, simulated(question, plan, simulate::Detail::kSummary).step);
   expect_validation_fits(question, plan);

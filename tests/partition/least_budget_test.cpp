@@ -40,7 +40,8 @@ Question with_memory(Question question, Bytes memory) {
 bool is_planned(const Question& question) {
   const Answer answer = partition::plan(question);
   if (const auto* plan = std::get_if<plan::Plan>(&answer)) {
-    const auto fault = simulate::validate(plan::compile(*plan), setting_of(question, *plan));
+    const auto fault =
+        simulate::validate(plan::compile(*plan, question.chain), setting_of(question, *plan));
     EXPECT_FALSE(fault) << simulate::to_text(*fault);
   }
   return std::holds_alternative<plan::Plan>(answer);

@@ -250,7 +250,8 @@ TEST(Madpipe, KeepsEveryBudgetAndIsNeverSlowerThanJoint) {
     EXPECT_NEAR(simulation.step.count(), found->step.count(), 1e-9 * found->step.count());
     for (std::size_t rank = 0; rank < simulation.ranks.size(); ++rank)
       EXPECT_LE(simulation.ranks[rank].peak.size, question.platform.ranks[rank].memory) << i;
-    const auto fault = simulate::validate(plan::compile(*found), setting_of(question, *found));
+    const auto fault =
+        simulate::validate(plan::compile(*found, question.chain), setting_of(question, *found));
     EXPECT_FALSE(fault) << i << ": " << simulate::to_text(*fault);
     for (const plan::Alternative& other : found->alternatives) {
       if (other.step) {
@@ -270,7 +271,8 @@ TEST(Madpipe, PlanWhoseTurnsWaitInACircleIsRefused) {
   // The last stage before the first, whose outputs it waits for.
   plan.turns = {{2, 2, 2, 2, 0, 0, 0, 0}};
 
-  const auto fault = simulate::validate(plan::compile(plan), setting_of(question, plan));
+  const auto fault =
+      simulate::validate(plan::compile(plan, question.chain), setting_of(question, plan));
 
   ASSERT_TRUE(fault);
   EXPECT_NE(simulate::to_text(*fault).find("wait for one another in a circle"), std::string::npos)

@@ -72,7 +72,9 @@ TEST(JointPlanner, IsOftenFasterWithFewerInFlightAndNeverSlower) {
     ASSERT_NE(found, nullptr);
     EXPECT_LE(found->step.count(), usual->step.count() * (1 + kSame)) << trial;
     faster += found->step.count() < usual->step.count() * (1 - kSame) ? 1 : 0;
-    EXPECT_FALSE(simulate::validate(plan::compile(*found), setting_of(question, *found))) << trial;
+    EXPECT_FALSE(
+        simulate::validate(plan::compile(*found, question.chain), setting_of(question, *found)))
+        << trial;
   }
   EXPECT_GT(faster, trials(2));
 }

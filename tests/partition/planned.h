@@ -60,7 +60,8 @@ inline const plan::Alternative* alternative(const plan::Plan& plan, const std::s
 /// Checks every plan: the validator accepts it within its budgets, its predictions are the
 /// simulator's, and no alternative is faster.
 inline void expect_sound(const Question& question, const plan::Plan& plan) {
-  const auto fault = simulate::validate(plan::compile(plan), setting_of(question, plan));
+  const auto fault =
+      simulate::validate(plan::compile(plan, question.chain), setting_of(question, plan));
   EXPECT_FALSE(fault) << simulate::to_text(*fault);
   const auto simulation = simulated(question, plan, simulate::Detail::kSummary);
   EXPECT_EQ(plan.step, simulation.step);

@@ -45,7 +45,8 @@ TEST(Planner, OffloadAloneRunsNothingTwice) {
 
   EXPECT_EQ(plan.recompute, Seconds(0));
   EXPECT_GT(plan.stages[0].predicted.offloaded, Bytes(0));
-  const auto fault = simulate::validate(plan::compile(plan), setting_of(question, plan));
+  const auto fault =
+      simulate::validate(plan::compile(plan, question.chain), setting_of(question, plan));
   EXPECT_FALSE(fault) << simulate::to_text(*fault);
   question.solver = "auto";
   const plan::Plan open = planned(question);

@@ -21,9 +21,9 @@ inline std::vector<int> streamed(const plan::Plan& plan) {
 
 /// A validation of three micro-batches, or groups of them, keeps the budgets.
 inline void expect_validation_fits(const Question& question, const plan::Plan& plan) {
-  const simulate::Simulation forwards =
-      simulate::simulate(plan::compile_forwards(plan, 3 * plan.group), setting_of(question, plan),
-                         simulate::Detail::kSummary);
+  const simulate::Simulation forwards = simulate::simulate(
+      plan::compile_forwards(plan, 3 * plan.group, plan::streaming(plan, question.chain)),
+      setting_of(question, plan), simulate::Detail::kSummary);
   ASSERT_FALSE(forwards.fault);
   for (const plan::StagePlan& stage : plan.stages) {
     const auto rank = static_cast<std::size_t>(stage.rank);
