@@ -41,6 +41,9 @@ CLI::App& add_check(CLI::App& app, CheckArguments& arguments);
 void require_apart(const std::vector<std::pair<std::string, std::string>>& files);
 /// Makes every option that names a file reject patterns that a shell would have expanded.
 void check_paths(CLI::App& app);
+/// The planner names parts of its question ("cut: has 3 entries"); those that an option gave are
+/// named as the option ("--cut: has 3 entries").
+std::string in_words_of_options(const CLI::App& app, const InputError& error);
 /// Prints help or what is wrong; returns the exit code.
 int give_up(const CLI::App& app, const CLI::ParseError& error);
 
@@ -87,7 +90,7 @@ int run_pure(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     return give_up(app, error);
   } catch (const InputError& error) {
-    std::cerr << "trireme: " << shown_words(error) << "\n";
+    std::cerr << "trireme: " << in_words_of_options(app, error) << "\n";
     return kWrongUse;
   } catch (const std::bad_alloc&) {
     std::cerr << "trireme: " << kOutOfMemory << "\n";
@@ -320,6 +323,17 @@ CLI::App& add_check(CLI::App& app, CheckArguments& arguments) {
       "  trireme check configs/quickstart.yaml --resolved\n"
       "  trireme check plan.json --chain chain.yaml");
   return command;
+}
+
+std::string in_words_of_options(const CLI::App& app, const InputError& error) {
+  const std::string words = shown_words(error);
+  if (!app.got_subcommand("plan")) return words;
+  for (const char* const part : {"cut", "group", "ranks", "slots", "stages", "updates"}) {
+    const std::string option = concat("--", part);
+    if (words.starts_with(concat(part, ":")) && app.get_subcommand("plan")->count(option) > 0)
+      return "--" + words;
+  }
+  return words;
 }
 
 int give_up(const CLI::App& app, const CLI::ParseError& error) {

@@ -218,15 +218,25 @@ TEST_P(PlanWrongUse, ExitsWith2AndWritesNothing) {
 INSTANTIATE_TEST_SUITE_P(
     Options, PlanWrongUse,
     testing::Values(
-        WrongUse{"Stages", "--stages 6", "the chain has 5 layers and every stage needs one"},
+        WrongUse{"Stages", "--stages 6",
+                 "trireme: --stages: found 6, but the chain has 5 layers and every stage needs "
+                 "one; use 1 to 5\n"},
         WrongUse{"ABillionStages", "--stages 1000000000", "the chain has 5 layers"},
+        WrongUse{"ShortCut", "--stages 3 --cut 2", "trireme: --cut: has 1 entries, must have 2"},
+        WrongUse{"CutBeyondTheChain", "--stages 3 --cut 2,5",
+                 "trireme: --cut: found layer 5, expected ascending layers within 3..4"},
+        WrongUse{"CutOfOneStage", "--cut 2", "trireme: --cut: has 1 entries, must have 0"},
         WrongUse{"Solver", "--solver rotr", "did you mean 'rotor'?"},
         WrongUse{"Argument", "--solver 'periodic x'", "expected 'periodic k'"},
         WrongUse{"Memory", "--memory 12GX", "must be a size such as 12GiB"},
         WrongUse{"Negative", "--memory=-5", "must be a size such as 12GiB"},
-        WrongUse{"Slots", "--slots -1", "expected 0 (exact)"},
+        WrongUse{"Slots", "--slots -1 --solver rotor",
+                 "trireme: --slots: found -1, expected 0 (exact)"},
+        WrongUse{"SlotsOfStages", "--slots -1 --stages 2 --memory 20",
+                 "trireme: --slots: found -1, expected 0 (exact)"},
         WrongUse{"MicroBatches", "--micro-batches 0", "--micro-batches"},
-        WrongUse{"LargeGroup", "--micro-batches 4 --group 5", "group: found 5, expected 1 to 4"},
+        WrongUse{"LargeGroup", "--micro-batches 4 --group 5",
+                 "trireme: --group: found 5, expected 1 to 4"},
         WrongUse{"NoGroup", "--group 0", "--group"}, WrongUse{"Unknown", "--memroy 12", "--memroy"},
         // What `offload` was once called.
         WrongUse{"OuterOptimizer", "--optimizer outer",
