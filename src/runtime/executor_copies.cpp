@@ -37,6 +37,11 @@ void Executor::move(const Action& action) {
     ensure(parts_.copies != nullptr, "a program that moves values has lanes to move them on");
     return *parts_.copies;
   };
+  const auto weights = [&]() -> StreamedWeights& {
+    ensure(parts_.stage.weights() != nullptr,
+           "a program that moves weights is of a stage that does");
+    return *parts_.stage.weights();
+  };
   const auto is_next = [&](const program::ValueKey& value) {
     ensure(value == program::moved_value(action), "copies are placed in the order of the program");
     return value;
@@ -57,15 +62,15 @@ void Executor::move(const Action& action) {
     case Op::kAwaitTape:
       return copies().await(program::moved_value(action));
     case Op::kAwaitWeights:
-      return parts_.stage.weights()->await(action.layer, false);
+      return weights().await(action.layer, false);
     case Op::kAwaitGradients:
-      return parts_.stage.weights()->await(action.layer, true);
+      return weights().await(action.layer, true);
     case Op::kStateIn:
       return parts_.optimizer.bring_state();
     case Op::kAwaitState:
       return parts_.optimizer.await_state();
     default:
-      return parts_.stage.weights()->move(action);
+      return weights().move(action);
   }
 }
 
