@@ -138,7 +138,7 @@ class ThroughExecutor {
     const runtime::Feed feed{
         [&](int m) { return model::Values{batch.inputs[static_cast<std::size_t>(m)]}; },
         [&](int m) { return model::Values{batch.targets[static_cast<std::size_t>(m)]}; }};
-    return executor_.train(actions_, feed, number, kRate, {}, &recorder_).losses;
+    return executor_.train(actions_, feed, number, kRate, &recorder_).losses;
   }
 
  private:
