@@ -234,10 +234,8 @@ bool takes_input(Op op) {
 const std::vector<std::string>& stage_ops() {
   static const std::vector<std::string> ops = [] {
     std::vector<std::string> names;
-    for (const Op op :
-         {Op::kForward, Op::kForwardKeep, Op::kForwardTape, Op::kRetape, Op::kBackward, Op::kDrop,
-          Op::kOffload, Op::kPrefetch, Op::kOffloadTape, Op::kPrefetchTape})
-      names.emplace_back(program::name(op));
+    for (const std::string& name : program::op_names())
+      if (program::is_of_stage(*program::op_named(name))) names.push_back(name);
     return names;
   }();
   return ops;

@@ -102,6 +102,10 @@ bool is_receive(Op op) {
   return op == Op::kReceiveInput || op == Op::kReceiveGradient;
 }
 
+bool is_of_stage(Op op) {
+  return op <= Op::kPrefetchTape && op != Op::kBackwardInput && op != Op::kBackwardWeights;
+}
+
 bool is_of_pass(Op op) {
   return op < Op::kUpdate;
 }

@@ -38,6 +38,7 @@ class Writer {
   void add(const Action& action, const WeightUses::Point& point);
   void await(int layer, bool gradients);
   void end(const WeightUses::Use& use);
+  void release();
   void settle();
 
   const std::vector<Action>& actions_;
@@ -45,7 +46,7 @@ class Writer {
   bool has_replicas_;
   std::vector<bool> completes_;  ///< by action: its layer's gradients are complete after it
   WeightsHere here_;
-  std::vector<Part> leaving_;
+  std::vector<WeightsMove> leaving_;
   std::set<Part> coming_;  ///< copied in, and not awaited yet
   std::vector<Action> written_;
 };
@@ -93,20 +94,22 @@ void Writer::await(int layer, bool gradients) {
 void Writer::end(const WeightUses::Use& use) {
   here_.used(use.layer, use.change);
   const std::vector<WeightsMove> moves = here_.hold(use.held);
-  for (const auto& [layer, gradients] : std::exchange(leaving_, {}))
-    written_.push_back({gradients ? Op::kGradientsRelease : Op::kWeightsRelease, layer});
+  release();
   for (const WeightsMove& move : moves) {
     const Part part{move.layer, move.of_gradients};
     written_.push_back(action_of(move));
-    if (move.kind == WeightsMove::Kind::kOut) leaving_.push_back(part);
+    if (move.kind == WeightsMove::Kind::kOut) leaving_.push_back(move);
     if (move.kind == WeightsMove::Kind::kIn) coming_.insert(part);
     if (move.kind != WeightsMove::Kind::kIn) coming_.erase(part);
   }
 }
 
+void Writer::release() {
+  for (const WeightsMove& move : std::exchange(leaving_, {})) written_.push_back(release_of(move));
+}
+
 void Writer::settle() {
-  for (const auto& [layer, gradients] : std::exchange(leaving_, {}))
-    written_.push_back({gradients ? Op::kGradientsRelease : Op::kWeightsRelease, layer});
+  release();
   for (const Part& part : std::set<Part>(coming_)) await(part.first, part.second);
 }
 
@@ -163,6 +166,14 @@ constexpr std::array<std::pair<Op, WeightsMove>, 7> kMoves{{
 }};
 
 }  // namespace
+
+bool is_release(Op op) {
+  return op == Op::kWeightsRelease || op == Op::kGradientsRelease;
+}
+
+Action release_of(const WeightsMove& move) {
+  return {move.of_gradients ? Op::kGradientsRelease : Op::kWeightsRelease, move.layer};
+}
 
 Action action_of(const WeightsMove& move) {
   for (const auto& [op, like] : kMoves)

@@ -84,13 +84,6 @@ void MovedState::end(const Waits& waits) {
   order_.clear();
 }
 
-void MovedState::for_each(const std::vector<std::size_t>& parts,
-                          const std::function<void(std::size_t)>& use, const Waits& waits) {
-  begin(parts, {});
-  for (std::size_t k = 0; k < parts.size(); ++k) use_next(use, waits);
-  end(waits);
-}
-
 MovedState::Moved MovedState::take_moved() {
   count_copies();
   return std::exchange(moved_, {});

@@ -249,7 +249,7 @@ void Optimizer::begin_pass(const std::set<int>& but) {
 void Optimizer::pass(int layer, const std::function<void(Groups&)>& use, const Waits& waits) {
   ensure(!left_.empty() && *left_.begin() == layer, "layers are updated in the program's order");
   use(layer == 0 ? held_ : streamed_.at(layer));
-  if (moved_ && layer == 0) moved_->begin(parts_of({left_.begin(), left_.end()}), {});
+  if (moved_ && layer == 0) moved_->begin(parts_of({left_.begin(), left_.end()}));
   left_.erase(left_.begin());
   if (!moved_) return;
   for (std::size_t k = parts_of({layer}).size(); k > 0; --k)

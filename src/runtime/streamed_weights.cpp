@@ -81,7 +81,7 @@ program::Streaming StreamedWeights::streaming(int layers) const {
 }
 
 void StreamedWeights::move(const program::Action& action) {
-  if (action.op == program::Op::kWeightsRelease || action.op == program::Op::kGradientsRelease) {
+  if (program::is_release(action.op)) {
     ensure(leaving_ > 0, "weights are copied out before their bytes are freed");
     --leaving_;
     copies_->release_next();
@@ -98,10 +98,7 @@ std::vector<program::Action> StreamedWeights::moves_to(const program::HeldWeight
   for (const program::WeightsMove& move : program::WeightsHere(here_).hold(held)) {
     moves.push_back(program::action_of(move));
     // Between two runs there is room for one that is copied out.
-    if (move.kind == program::WeightsMove::Kind::kOut)
-      moves.push_back(
-          {move.of_gradients ? program::Op::kGradientsRelease : program::Op::kWeightsRelease,
-           move.layer});
+    if (move.kind == program::WeightsMove::Kind::kOut) moves.push_back(program::release_of(move));
   }
   return moves;
 }

@@ -20,10 +20,6 @@ bool is_of_gradients(Op op) {
          op == Op::kGradientsRelease || op == Op::kGradientsFree;
 }
 
-bool is_release(Op op) {
-  return op == Op::kWeightsRelease || op == Op::kGradientsRelease;
-}
-
 bool is_in(Op op) {
   return op == Op::kWeightsIn || op == Op::kGradientsIn || op == Op::kGradientsNew;
 }
@@ -62,7 +58,7 @@ std::optional<std::string> RankWeights::move(const Action& action) {
     return concat("the weights of layer ", action.layer, " stay on the device");
   Layer& layer = layers_[static_cast<std::size_t>(action.layer)];
   const Bytes bytes = size(action);
-  if (is_release(action.op)) {
+  if (program::is_release(action.op)) {
     leaving_ -= bytes;
     return std::nullopt;
   }

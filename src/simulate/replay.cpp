@@ -15,9 +15,6 @@ using program::StageProgram;
 
 namespace {
 
-/// Whether an operation may be in a stage's program; the others are added by lowering.
-bool is_of_stage(Op op);
-
 /// Runs one list. In the forward list, x[last] is passed on once it was made: to the next stage or
 /// to the loss, which leaves its gradient.
 std::optional<Fault> run_list(Execution& execution, const StageProgram& program, bool in_backward,
@@ -79,24 +76,6 @@ Replay replay(const chain::Chain& chain, const StageProgram& program, const Copy
 }
 
 namespace {
-
-bool is_of_stage(Op op) {
-  switch (op) {
-    case Op::kForward:
-    case Op::kForwardKeep:
-    case Op::kForwardTape:
-    case Op::kRetape:
-    case Op::kBackward:
-    case Op::kDrop:
-    case Op::kOffload:
-    case Op::kPrefetch:
-    case Op::kOffloadTape:
-    case Op::kPrefetchTape:
-      return true;
-    default:
-      return false;
-  }
-}
 
 std::optional<Fault> run_list(Execution& execution, const StageProgram& program, bool in_backward,
                               Op goes_on) {

@@ -2,13 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/program/weight_uses.h"
 
+#include "program/roll.h"
+
 #include "trireme/core/text.h"
 #include "trireme/program/generate.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <random>
 #include <set>
 #include <string>
 #include <utility>
@@ -141,10 +142,7 @@ TEST(WeightUses, OfReplicasAddUpGradientsWithoutTheirWeights) {
 
 /// Invariants of any list of actions, found by walking over all of it twice.
 TEST(WeightUses, HoldWhatIsNeededNowAndNextForAnyActions) {
-  std::mt19937 random(5);
-  const auto roll = [&](int low, int high) {
-    return std::uniform_int_distribution<int>(low, high)(random);
-  };
+  Roll roll(5);
   int ends = 0;
   for (int trial = 0; trial < 2000; ++trial) {
     const int layers = roll(1, 6);

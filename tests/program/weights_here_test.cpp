@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/program/weights_here.h"
 
+#include "program/roll.h"
+
 #include "trireme/chain/chain.h"
 #include "trireme/program/generate.h"
 #include "trireme/program/groups.h"
@@ -12,7 +14,6 @@
 
 #include <algorithm>
 #include <map>
-#include <random>
 #include <utility>
 #include <vector>
 
@@ -148,10 +149,7 @@ class Walk {
 };
 
 TEST(WeightsHere, HaveWhatIsNeededAndLoseNothingWithinTheWindow) {
-  std::mt19937 random(11);
-  const auto roll = [&](int low, int high) {
-    return std::uniform_int_distribution<int>(low, high)(random);
-  };
+  Roll roll(11);
   int full = 0, in_parts = 0;
   for (int trial = 0; trial < 3000; ++trial) {
     const int layers = roll(1, 9), micro_batches = roll(1, 4), at_once = roll(2, 4);

@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/program/weights.h"
 
+#include "program/roll.h"
+
 #include "trireme/core/text.h"
 #include "trireme/program/generate.h"
 #include "trireme/program/groups.h"
@@ -12,7 +14,6 @@
 
 #include <algorithm>
 #include <map>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -180,10 +181,7 @@ TEST(Weights, ThatTheStepBeforeHasChangedAreCopiedOut) {
 }
 
 TEST(Weights, AreTheLatestWhereverTheyAreUsedInEveryStepOfRandomPrograms) {
-  std::mt19937 random(7);
-  const auto roll = [&](int low, int high) {
-    return std::uniform_int_distribution<int>(low, high)(random);
-  };
+  Roll roll(7);
   int with_moves = 0;
   for (int trial = 0; trial < 3000; ++trial) {
     SCOPED_TRACE(trial);

@@ -95,6 +95,8 @@ bool adds_gradients(Op op);
 bool is_send(Op op);
 bool is_receive(Op op);
 
+/// Whether a stage's program may have it; everything else is added by lowering.
+bool is_of_stage(Op op);
 /// Whether it is of a micro-batch's pass, and may change which of its values are held: all those
 /// before `update` in the enumeration.
 bool is_of_pass(Op op);

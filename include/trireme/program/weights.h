@@ -36,6 +36,10 @@ std::vector<Action> with_weights(const std::vector<Action>& actions, const Strea
 /// The same for all ranks.
 Program with_weights(Program program, const Streaming& streaming);
 
+/// Whether the action frees device bytes of weights or gradients that were copied out.
+bool is_release(Op op);
+/// Frees what the move, a copy out, has left on the device.
+Action release_of(const WeightsMove& move);
 /// A move as an action; and the move of an action that moves_weights() and is no release.
 Action action_of(const WeightsMove& move);
 WeightsMove move_of(const Action& action);

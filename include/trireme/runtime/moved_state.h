@@ -41,7 +41,8 @@ class MovedState {
   void close();
 
   /// Starts to copy these parts to the device in order, as many as may be there before any leaves.
-  void begin(std::vector<std::size_t> parts, chain::StateParts most);
+  /// By default `most` is triple buffering: one part is copied in, one is used, one is copied out.
+  void begin(std::vector<std::size_t> parts, chain::StateParts most = {});
   /// Calls `use` with the next part and then starts to offload it. Waits for the oldest copy out if
   /// more are leaving than may at a time; starts further copies in where there is room.
   void use_next(const std::function<void(std::size_t)>& use, const Waits& waits = {});
@@ -50,10 +51,6 @@ class MovedState {
   /// Ends the pass over the parts, all of which were used, if there is one: waits until they have
   /// left.
   void end(const Waits& waits = {});
-  /// begin(), use_next() for each and end(), with triple buffering: one part is copied in, one is
-  /// used and one is copied out.
-  void for_each(const std::vector<std::size_t>& parts, const std::function<void(std::size_t)>& use,
-                const Waits& waits = {});
 
   /// Traffic: bytes that were copied in (each is copied out again), and the time of all copies.
   struct Moved {
