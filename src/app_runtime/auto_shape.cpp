@@ -4,6 +4,7 @@
 #include "host.h"
 #include "job_platform.h"
 #include "measured_links.h"
+#include "question.h"
 #include "signals.h"
 #include "sized_chains.h"
 

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "launch.h"
 #include "prepared.h"
+#include "rank_context.h"
 
 #include "trireme/config/job.h"
 #include "trireme/model/chain.h"

@@ -3,11 +3,11 @@
 
 #include "auto_shape.h"
 #include "does_not_fit.h"
+#include "job.h"
 #include "job_data.h"
 #include "launch.h"
 #include "prepared.h"
 #include "signals.h"
-#include "train_command.h"
 
 #include "trireme/comm/local.h"
 #include "trireme/config/job.h"

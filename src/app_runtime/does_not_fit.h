@@ -36,11 +36,4 @@ Value fitting(std::variant<Value, Misfit> result, const config::JobSpec& job,
   return std::get<Value>(std::move(result));
 }
 
-/// Layers took more memory than when they were measured, so that a plan within the budget exceeded
-/// it: exit code 3.
-class Outgrown : public comm::EndingError {
- public:
-  explicit Outgrown(const std::string& text) : EndingError(comm::Ending::kDoesNotFit, text) {}
-};
-
 }  // namespace trireme::app

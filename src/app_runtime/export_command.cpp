@@ -2,7 +2,6 @@
 #include "export_command.h"
 
 #include "launch.h"
-#include "own_folder.h"
 #include "saved_run.h"
 #include "signals.h"
 
@@ -13,6 +12,7 @@
 #include "trireme/core/text.h"
 #include "trireme/core/visible.h"
 #include "trireme/io/file.h"
+#include "trireme/io/folder.h"
 #include "trireme/io/pieces.h"
 #include "trireme/runtime/weights.h"
 
@@ -91,7 +91,7 @@ bool lacks_origin(const SavedRun& run, const ExportArguments& arguments) {
 
 void require_free(const fs::path& output) {
   std::error_code none;
-  if (fs::exists(plain_name(output), none))
+  if (fs::exists(io::plain_name(output, "-o"), none))
     throw InputError(concat(output.string(), ": exists already: name a new one with -o"));
 }
 
@@ -127,7 +127,7 @@ void remove_drafts(const fs::path& folder, const std::string& prefix) {
 
 /// Writes one file, or a folder; returns what is in it.
 std::vector<std::string> write(const SavedRun& run, const ExportArguments& arguments, Bytes& size) {
-  const fs::path output = plain_name(arguments.output);
+  const fs::path output = io::plain_name(arguments.output, "-o");
   // Hidden and of this process alone: nothing of the user's has that name.
   const std::string prefix = concat(".", output.filename().string(), ".", comm::host_name(), ".");
   remove_drafts(output.parent_path(), prefix);

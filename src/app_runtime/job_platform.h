@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "launch.h"
+#include "rank_context.h"
 
 #include "trireme/chain/platform.h"
 #include "trireme/config/job.h"

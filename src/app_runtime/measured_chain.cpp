@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "measured_chain.h"
 
-#include "own_folder.h"
 #include "rank_kinds.h"
 #include "signals.h"
 #include "two_digits.h"
@@ -11,10 +10,10 @@
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/core/visible.h"
+#include "trireme/io/folder.h"
 #include "trireme/profile/stored.h"
 
 #include <algorithm>
-#include <iostream>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -53,8 +52,6 @@ class ChainsOfKinds {
   std::vector<std::string> notes_;                   ///< on what this rank has measured
 };
 
-/// Prints a note about a layer to standard error.
-void tell(const std::string& note);
 /// One chain of all ranks' shares, which timed different layers.
 chain::Chain sum_of(const std::vector<std::string>& shares);
 /// Time of one forward and backward of all layers.
@@ -63,17 +60,18 @@ Seconds passes_of(const chain::Chain& chain);
 }  // namespace
 
 std::filesystem::path profiles_folder(const config::JobSpec& job) {
-  return plain_name(job.report.directory).parent_path() / ".profiles";
+  return io::plain_name(job.report.directory, "report.directory").parent_path() / ".profiles";
 }
 
-profile::MeasureOptions measure_options(const RankContext& context) {
+profile::MeasureOptions measure_options(const RankContext& context, std::ostream& notes) {
   const device::Place& place = context.device.place();
   profile::MeasureOptions options{
       .threads = context.threads,
       .stop_requested = stop_requested,
       .place = place,
       .memory = place.device().is_cpu() ? nullptr : &context.device.memory()};
-  if (context.channel.rank() == 0) options.note = tell;
+  if (context.channel.rank() == 0)
+    options.note = [&notes](const std::string& note) { notes << "note: " << note << std::endl; };
   return options;
 }
 
@@ -112,7 +110,7 @@ bool ChainsOfKinds::find_stored(const model::ChainModel& model) {
       say(*found.stored, "measured earlier");
       // Layers are the same for every kind of rank.
       if (kind == 0)
-        for (const std::string& each : found.stored->notes) tell(each);
+        for (const std::string& each : found.stored->notes) out_ << "note: " << each << "\n";
     }
   };
   comm::run_with_heartbeat(context_.channel, look, "look for stored profiles");
@@ -207,10 +205,6 @@ void ChainsOfKinds::say_speeds(const std::vector<double>& of_kinds) const {
          << kinds_.machines[kind] << ") " << to_text(of_kinds[kind]) << " of rank 0's ("
          << kinds_.machines.front() << ")\n";
   }
-}
-
-void tell(const std::string& note) {
-  std::cerr << "note: " << note << std::endl;
 }
 
 chain::Chain sum_of(const std::vector<std::string>& shares) {

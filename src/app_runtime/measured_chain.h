@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "launch.h"
+#include "rank_context.h"
 
 #include "trireme/chain/chain.h"
 #include "trireme/config/job.h"
@@ -18,8 +18,9 @@ namespace trireme::app {
 /// Folder of the profiles of this job and its neighbours: runs/.profiles for runs/quickstart.
 std::filesystem::path profiles_folder(const config::JobSpec& job);
 
-/// Options to measure on the rank's device, by this rank alone.
-profile::MeasureOptions measure_options(const RankContext& context);
+/// Options to measure on the rank's device, by this rank alone. Rank 0 prints notes about layers to
+/// `notes`, which must outlive the measurement.
+profile::MeasureOptions measure_options(const RankContext& context, std::ostream& notes);
 
 struct MeasuredChain {
   chain::Chain chain;          ///< with the times of rank 0

@@ -4,12 +4,12 @@
 #include "two_digits.h"
 
 #include "trireme/core/text.h"
+#include "trireme/runtime/links.h"
 #include "trireme/runtime/replica_sum.h"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <map>
 #include <vector>
@@ -38,24 +38,11 @@ Bytes long_message(const RankDevice& device) {
   return Bytes(std::int64_t{device.place().device().is_cpu() ? 1 : 16} << 20);
 }
 
-std::vector<comm::Link> links_to_measure(int ranks, int stages) {
-  std::vector<comm::Link> links;
-  for (int first = 0; first < ranks; first += stages) {
-    std::vector<int> pipeline;
-    for (int k = 0; k < stages; ++k) pipeline.push_back(first + k);
-    comm::add_links(links, comm::pipeline_links(pipeline));
-    if (stages == 1) continue;
-    // The ends stand for all pairs that are not neighbours.
-    comm::add_links(links, comm::pipeline_links(std::array{pipeline.front(), pipeline.back()}));
-  }
-  return links;
-}
-
 void measure_links(const RankContext& context, chain::Platform& platform) {
   comm::Channel& channel = context.channel;
   const int stages = context.stages, stage = channel.rank() % stages;
   if (stages == 1 || channel.size() == 1) return;
-  context.device.connect(links_to_measure(channel.size(), stages));
+  context.device.connect(runtime::links_to_measure(channel.size(), stages));
   // No rank takes part in two exchanges at a time. The ends of the pipeline stand for all pairs
   // that are not neighbours.
   chain::LinkSpec to_next, to_end;

@@ -2,10 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "launch.h"
+#include "rank_context.h"
 
 #include "trireme/chain/platform.h"
-#include "trireme/comm/link.h"
 
 #include <vector>
 
@@ -14,9 +13,6 @@ namespace trireme::app {
 /// Size of a message that takes long enough, compared to its latency, to be timed: links between
 /// GPUs carry a MiB in microseconds.
 Bytes long_message(const RankDevice& device);
-
-/// Pairs of ranks that measure_links() sends between, of `ranks` ranks in pipelines of `stages`.
-std::vector<comm::Link> links_to_measure(int ranks, int stages);
 
 /// Collective: measures latency and rate between neighbouring ranks of the pipelines, which have
 /// `context.stages` ranks each, and writes them into a platform of all ranks or of one pipeline;

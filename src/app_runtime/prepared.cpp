@@ -4,6 +4,7 @@
 #include "job_platform.h"
 #include "measured_chain.h"
 #include "policy_plan.h"
+#include "question.h"
 #include "rank_kinds.h"
 #include "signals.h"
 
@@ -86,25 +87,6 @@ OffloadStores stores_of(const config::JobSpec& job, const chain::RankSpec& rank,
 Result prepare(const config::JobSpec& job, const model::ChainModel& model,
                const RankContext& context, Preparation known, std::ostream& out) {
   return Preparing(job, model, context, std::move(known), out).prepared();
-}
-
-void take_options(const config::JobSpec& job, partition::Question& question) {
-  question.schedule = job.pipeline.schedule;
-  question.solver = job.plan.solver;
-  question.slots = job.plan.slots;
-  question.optimizer_copies = partition::optimizer_copies_of(job.memory.optimizer);
-  question.group = job.pipeline.group;
-  question.splits_backward = job.pipeline.split_backward == "auto";
-  question.clips = job.train.clip_norm > 0;
-  question.updates = partition::updates_of(job.memory.updates);
-}
-
-void require_solver(const config::JobSpec& job) {
-  const std::vector<std::string>& known = partition::known_solvers();
-  const std::string name = job.plan.solver.substr(0, job.plan.solver.find(' '));
-  if (std::find(known.begin(), known.end(), name) != known.end()) return;
-  job.fail("plan.solver", concat("is ", job.plan.solver, did_you_mean(name, known),
-                                 ", must be one of ", join(known, ", ")));
 }
 
 namespace {

@@ -3,13 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "launch.h"
+#include "rank_context.h"
 
 #include "trireme/chain/chain.h"
 #include "trireme/chain/platform.h"
 #include "trireme/config/job.h"
 #include "trireme/model/chain.h"
-#include "trireme/partition/planner.h"
 #include "trireme/plan/plan.h"
 #include "trireme/program/action.h"
 #include "trireme/simulate/place_copies.h"
@@ -77,11 +76,5 @@ struct Preparation {
 std::variant<Prepared, Misfit> prepare(const config::JobSpec& job, const model::ChainModel& model,
                                        const RankContext& context, Preparation known,
                                        std::ostream& out);
-
-/// What the job says of a question that is the same whatever its chain, ranks and shape.
-void take_options(const config::JobSpec& job, partition::Question& question);
-
-/// Throws InputError where `plan.solver` is no solver, before anything is measured for it.
-void require_solver(const config::JobSpec& job);
 
 }  // namespace trireme::app

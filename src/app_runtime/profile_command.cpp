@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "profile_command.h"
 
+#include "job.h"
 #include "launch.h"
 #include "measured_chain.h"
 #include "mpi_launch.h"
 #include "signals.h"
-#include "train_command.h"
 
 #include "trireme/config/job.h"
 #include "trireme/core/error.h"
@@ -63,7 +63,7 @@ config::JobSpec load(const ProfileArguments& arguments, const model::ModelRegist
 void profile_rank(const ProfileArguments& arguments, const config::JobSpec& job,
                   const model::ChainModel& model, const RankContext& context) {
   const int threads = context.threads;
-  profile::MeasureOptions options = measure_options(context);
+  profile::MeasureOptions options = measure_options(context, std::cerr);
   options.progress = [&](int number, const chain::LayerCost& cost, bool measured) {
     if (!measured) return;
     std::cerr << "measured layer " << number << " of " << model.length() << ", " << cost.name

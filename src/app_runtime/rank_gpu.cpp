@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rank_gpu.h"
 
-#include "measured_links.h"
 #include "signals.h"
 
 #include "trireme/comm/host.h"
@@ -9,6 +8,7 @@
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/device/cuda_library.h"
+#include "trireme/runtime/links.h"
 #include "trireme/runtime/warm_up.h"
 
 #include <ATen/ATen.h>
@@ -135,7 +135,8 @@ void RankGpu::open_channels(int stages) {
   if (!takes_nccl || control_.size() == 1) return;
   nccl_ = part_.make_channel(*staged_,
                              {.timeout = job_.pipeline.timeout, .stop_requested = stop_requested});
-  nccl_->connect(links_to_measure(control_.size(), stages));  // needed before there is a plan
+  nccl_->connect(
+      runtime::links_to_measure(control_.size(), stages));  // needed before there is a plan
 }
 
 Bytes RankGpu::free_share() const {

@@ -77,10 +77,6 @@ void flatten(const io::Node& node, const std::string& key, Numbers& into) {
 
 }  // namespace
 
-fs::path checkpoints_folder(const fs::path& run) {
-  return run / "checkpoints";
-}
-
 std::optional<Resumption> resumption_of(const config::JobSpec& job,
                                         const config::LoadOptions& options, const std::string& data,
                                         const RankContext& context, std::ostream& out) {
@@ -142,12 +138,13 @@ std::optional<Resumption> found_by(const config::JobSpec& job, const config::Loa
                                    std::ostream& out) {
   const bool must = job.checkpoint.resume == "must";
   const std::vector<checkpoint::Found> all =
-      checkpoint::Store(checkpoints_folder(job.report.directory)).complete();
+      checkpoint::Store(checkpoint::checkpoints_folder(job.report.directory)).complete();
   if (job.checkpoint.resume == "never") return std::nullopt;
   if (all.empty()) {
     if (must)
-      job.fail("checkpoint.resume", concat("is must, but there is no checkpoint in ",
-                                           checkpoints_folder(job.report.directory).string()));
+      job.fail("checkpoint.resume",
+               concat("is must, but there is no checkpoint in ",
+                      checkpoint::checkpoints_folder(job.report.directory).string()));
     return std::nullopt;
   }
   const bool has_ended = has_completed(job.report.directory);

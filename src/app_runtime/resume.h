@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "launch.h"
+#include "rank_context.h"
 
 #include "trireme/config/job.h"
 
@@ -22,9 +22,6 @@ struct Resumption {
   int micro_batch = 1;
   int replicas = 0;  ///< 0: not known
 };
-
-/// The folder of checkpoints in a run's folder.
-std::filesystem::path checkpoints_folder(const std::filesystem::path& run);
 
 /// Collective; rank 0 looks. The job was read with `options`, and so is that of the checkpoint.
 /// `data` is content_digest(). With `checkpoint.resume`:

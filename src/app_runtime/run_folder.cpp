@@ -66,7 +66,7 @@ void tidy(const RunFolder::Parts& parts) {
   const std::filesystem::path folder = parts.job.report.directory;
   io::remove_drafts(folder, {"job.yaml", "plan.json", "chain.yaml", "platform.yaml",
                              "metrics.jsonl", "summary.json", "report.html"});
-  const checkpoint::Store store(checkpoints_folder(folder));
+  const checkpoint::Store store(checkpoint::checkpoints_folder(folder));
   store.sweep();
   // If it was killed after its last checkpoint, no later checkpoint removes the surplus ones.
   if (parts.job.checkpoint.every > 0 && parts.steps_done == parts.job.train.steps)
@@ -75,7 +75,8 @@ void tidy(const RunFolder::Parts& parts) {
 
 /// What the same command will do after a run that ended early, as a line.
 std::string how_it_goes_on(const config::JobSpec& job) {
-  const auto kept = checkpoint::Store(checkpoints_folder(job.report.directory)).complete();
+  const auto kept =
+      checkpoint::Store(checkpoint::checkpoints_folder(job.report.directory)).complete();
   if (kept.empty())
     return "no checkpoint was kept: the same command starts over (checkpoint.every: N keeps one "
            "after every N steps)\n";

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "saved_run.h"
 
+#include "job.h"
 #include "resume.h"
-#include "train_command.h"
 
 #include "trireme/checkpoint/store.h"
 #include "trireme/core/error.h"
@@ -33,7 +33,7 @@ void require_last(const fs::path& place, const checkpoint::Found& newest) {
 
 checkpoint::Found checkpoint_in(const fs::path& place, std::optional<std::int64_t> step) {
   const std::vector<checkpoint::Found> all =
-      checkpoint::Store(checkpoints_folder(place)).complete();
+      checkpoint::Store(checkpoint::checkpoints_folder(place)).complete();
   if (all.empty())
     throw InputError(concat(place.string(),
                             ": has no checkpoints: name the folder of a run that "
@@ -60,7 +60,7 @@ config::JobSpec job_of(const fs::path& folder, const checkpoint::Manifest& manif
 
 bool is_saved_run(const fs::path& place) {
   std::error_code none;
-  return is_checkpoint(place) || fs::is_directory(checkpoints_folder(place), none);
+  return is_checkpoint(place) || fs::is_directory(checkpoint::checkpoints_folder(place), none);
 }
 
 SavedRun find_saved_run(const fs::path& place, std::optional<std::int64_t> step,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "signals.h"
 
-#include "own_folder.h"
+#include "folder_lock.h"
 
 #include "trireme/core/error.h"
 

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "launch.h"
 #include "measured_chain.h"
+#include "rank_context.h"
 
 #include "trireme/chain/chain.h"
 #include "trireme/config/job.h"

@@ -3,7 +3,9 @@
 
 #include "auto_shape.h"
 #include "does_not_fit.h"
+#include "folder_lock.h"
 #include "host.h"
+#include "job.h"
 #include "job_data.h"
 #include "job_platform.h"
 #include "launch.h"
@@ -15,6 +17,8 @@
 #include "run_folder.h"
 #include "signals.h"
 
+#include "trireme/checkpoint/store.h"
+#include "trireme/comm/cause.h"
 #include "trireme/comm/channel.h"
 #include "trireme/comm/heartbeat.h"
 #include "trireme/comm/host.h"
@@ -25,7 +29,6 @@
 #include "trireme/core/text.h"
 #include "trireme/core/visible.h"
 #include "trireme/data/dataset.h"
-#include "trireme/device/cuda_library.h"
 #include "trireme/io/file.h"
 #include "trireme/runtime/links.h"
 #include "trireme/runtime/trainer.h"
@@ -114,12 +117,13 @@ void announce(std::ostream& out, const RunInputs& run, const plan::Plan& plan, b
 
 runtime::Checkpointing checkpointing_of(const RunInputs& run,
                                         const std::optional<Resumption>& resumed) {
-  runtime::Checkpointing checkpoints{.folder = checkpoints_folder(run.job.report.directory),
-                                     .every = run.job.checkpoint.every,
-                                     .keep = run.job.checkpoint.keep,
-                                     .in_background = run.job.checkpoint.background,
-                                     .job = config::to_yaml(run.job),
-                                     .data = run.content};
+  runtime::Checkpointing checkpoints{
+      .folder = checkpoint::checkpoints_folder(run.job.report.directory),
+      .every = run.job.checkpoint.every,
+      .keep = run.job.checkpoint.keep,
+      .in_background = run.job.checkpoint.background,
+      .job = config::to_yaml(run.job),
+      .data = run.content};
   if (resumed) checkpoints.resume = resumed->checkpoint;
   return checkpoints;
 }
@@ -172,6 +176,13 @@ void end_folder(const RunInputs& run, RunFolder& folder, const runtime::Finished
   folder.draw(summary, done.recorded, pictures_of(run));
   folder.finish(summary);
 }
+
+/// Layers took more memory than when they were measured, so that a plan within the budget exceeded
+/// it: exit code 3.
+class Outgrown : public comm::EndingError {
+ public:
+  explicit Outgrown(const std::string& text) : EndingError(comm::Ending::kDoesNotFit, text) {}
+};
 
 /// Runs the job; says so where layers whose sizes may vary need more memory than planned.
 runtime::FinishedRun run_planned(runtime::Trainer& trainer, RunFolder* folder, const RunInputs& run,
@@ -338,40 +349,6 @@ void train_rank(const RunInputs& run, const RankContext& context) {
 }
 
 }  // namespace
-
-config::LoadOptions load_options(const model::ModelRegistry& own) {
-  config::LoadOptions options;
-  for (const auto& [kind, factory] : own) options.own_models.push_back(kind);
-  return options;
-}
-
-config::JobSpec load_train_job(const std::string& file, const std::vector<std::string>& settings,
-                               const model::ModelRegistry& own) {
-  config::LoadOptions options = load_options(own);
-  options.settings = settings;
-  config::JobSpec job = config::load_job(file, options);
-  std::error_code failure;
-  if (!job.plan.file.empty() && !std::filesystem::exists(job.plan.file, failure))
-    job.fail("plan.file", concat("is ", job.plan.file, ", which does not exist"));
-  if (job.device == "cuda") {
-    if (job.train.deterministic) device::use_deterministic_kernels();
-    device::load_cuda();  // throws what is missing
-  }
-  return job;
-}
-
-model::ChainModel make_job_model(const config::JobSpec& job, const model::ModelRegistry& own) {
-  if (std::holds_alternative<config::TorchScriptSpec>(job.model) && is_speaker())
-    std::cerr << "note: model.files are programs, which run with your rights: take them only from "
-                 "people whom you trust"
-              << std::endl;  // NOLINT: before they run
-  model::ChainModel model = model::make_model(job.model, own);
-  const int stages = job.pipeline.stages.value_or(1);
-  if (stages > model.length())
-    job.fail("pipeline.stages", concat("is ", stages, ", but the model has ", model.length(),
-                                       " layers, of which every stage needs one"));
-  return model;
-}
 
 int train(const TrainArguments& arguments, const model::ModelRegistry& own) {
   watch_signals();

@@ -70,6 +70,10 @@ std::vector<fs::path> folders_in(const fs::path& root) {
 
 }  // namespace
 
+fs::path checkpoints_folder(const fs::path& run) {
+  return run / "checkpoints";
+}
+
 std::vector<Found> Store::complete() const {
   std::vector<Found> found;
   for (const fs::path& folder : folders_in(root_))

@@ -30,4 +30,17 @@ std::vector<Link> job_links(const plan::Plan& plan, int replicas) {
   return links;
 }
 
+std::vector<comm::Link> links_to_measure(int ranks, int stages) {
+  std::vector<comm::Link> links;
+  for (int first = 0; first < ranks; first += stages) {
+    std::vector<int> pipeline;
+    for (int k = 0; k < stages; ++k) pipeline.push_back(first + k);
+    comm::add_links(links, comm::pipeline_links(pipeline));
+    if (stages == 1) continue;
+    // The ends stand for all pairs that are not neighbours.
+    comm::add_links(links, comm::pipeline_links(std::array{pipeline.front(), pipeline.back()}));
+  }
+  return links;
+}
+
 }  // namespace trireme::runtime

@@ -19,6 +19,9 @@ struct Found {
   std::int64_t step = 0;
 };
 
+/// The folder of checkpoints in a run's folder.
+std::filesystem::path checkpoints_folder(const std::filesystem::path& run);
+
 /// Checkpoints are written into a draft, a folder of another name that is then renamed: they appear
 /// complete or not at all. For one process at a time.
 class Store {

@@ -19,4 +19,8 @@ std::vector<comm::Link> replica_links(std::span<const int> group);
 /// before its layers are built.
 std::vector<comm::Link> job_links(const plan::Plan& plan, int replicas);
 
+/// Pairs of ranks whose links are measured before there is a plan, of `ranks` ranks in pipelines of
+/// `stages`: neighbours, and the ends of each pipeline, which stand for all other pairs.
+std::vector<comm::Link> links_to_measure(int ranks, int stages);
+
 }  // namespace trireme::runtime
