@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/app_runtime/run.h"
 
-#include "check_command.h"
-#include "export_command.h"
-#include "generate_command.h"
-#include "pack_command.h"
-#include "profile_command.h"
-#include "train_command.h"
+#include "commands/check_command.h"
+#include "commands/export_command.h"
+#include "commands/generate_command.h"
+#include "commands/pack_command.h"
+#include "commands/profile_command.h"
+#include "commands/train_command.h"
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"

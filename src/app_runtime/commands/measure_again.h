@@ -1,0 +1,16 @@
+// The command that measures the layers of a job again.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "commands/train_command.h"
+
+#include <string>
+
+namespace trireme::app {
+
+/// "`trireme profile --fresh job.yaml`", with the settings of the run and, where the job as it was
+/// read leaves them open, its choices (`settled`, `stages`).
+std::string measure_again(const TrainArguments& run, const config::JobSpec& as_read,
+                          const config::JobSpec& settled, int stages);
+
+}  // namespace trireme::app

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "commands/profile_command.h"
+
+#include "job/job.h"
+
+#include "trireme/config/job.h"
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+#include "trireme/core/visible.h"
+#include "trireme/io/file.h"
+#include "trireme/io/node.h"
+#include "trireme/prepare/measured_chain.h"
+#include "trireme/profile/stored.h"
+#include "trireme/profile/text.h"
+#include "trireme/ranks/launch.h"
+#include "trireme/ranks/mpi_launch.h"
+#include "trireme/ranks/signals.h"
+
+#include <iostream>
+
+namespace trireme::app {
+namespace {
+
+config::JobSpec load(const ProfileArguments& arguments, const model::ModelRegistry& own);
+/// On one rank, with the threads that a rank of the job's run would have.
+void profile_rank(const ProfileArguments& arguments, const config::JobSpec& job,
+                  const model::ChainModel& model, const ranks::RankContext& context);
+void print(const ProfileArguments& arguments, const profile::Stored& stored, int threads);
+
+}  // namespace
+
+int profile(const ProfileArguments& arguments, const model::ModelRegistry& own) {
+  ranks::watch_signals();
+  try {
+    io::require_writable(arguments.output);
+    const config::JobSpec job = load(arguments, own);
+    const model::ChainModel model = make_job_model(job, own);
+    return ranks::launch(job, [&](const ranks::RankContext& context) {
+      if (context.channel.rank() != 0) return;
+      model::require_trained(model, job);
+      profile_rank(arguments, job, model, context);
+    });
+  } catch (...) {
+    return ranks::exit_code_of_current_exception(ranks::is_speaker(), "");
+  }
+}
+
+namespace {
+
+config::JobSpec load(const ProfileArguments& arguments, const model::ModelRegistry& own) {
+  config::JobSpec job = load_train_job(arguments.job_file, arguments.settings, own);
+  if (ranks::launched_ranks() > 1) {
+    throw InputError(concat("profile measures on one process, but mpirun started ",
+                            ranks::launched_ranks(), ": start it without mpirun"));
+  }
+  if (!job.train.micro_batch)
+    job.fail("train.micro_batch",
+             "is auto, but costs are measured at one size: say --set train.micro_batch=4");
+  job.pipeline.transport = "local";
+  return job;
+}
+
+void profile_rank(const ProfileArguments& arguments, const config::JobSpec& job,
+                  const model::ChainModel& model, const ranks::RankContext& context) {
+  const int threads = context.threads;
+  profile::MeasureOptions options = prepare::measure_options(context, std::cerr);
+  options.progress = [&](int number, const chain::LayerCost& cost, bool measured) {
+    if (!measured) return;
+    std::cerr << "measured layer " << number << " of " << model.length() << ", " << cost.name
+              << "\n";
+  };
+  const profile::Stored stored = profile::load_or_measure(
+      model, job, options, prepare::profiles_folder(job),
+      arguments.fresh ? profile::Reuse::kForbidden : profile::Reuse::kAllowed);
+  if (!stored.refused.empty()) std::cerr << "note: " << visible(stored.refused) << "\n";
+  if (!stored.problem.empty())
+    std::cerr << "note: measured, but not stored for the next time: " << visible(stored.problem)
+              << "\n";
+  if (!arguments.output.empty()) io::write_file(arguments.output, chain::to_yaml(stored.chain));
+  print(arguments, stored, threads);
+}
+
+void print(const ProfileArguments& arguments, const profile::Stored& stored, int threads) {
+  if (arguments.json) {
+    std::cout << "{\"format\": \"trireme-profile/1\", \"file\": "
+              << io::json_text(stored.file.string())
+              << ", \"measured\": " << (stored.was_there ? "false" : "true")
+              << ", \"threads\": " << threads
+              << ", \"digest\": " << io::json_text(chain::digest(stored.chain))
+              << ", \"chain\": " << profile::to_json(stored.chain) << "}\n";
+    return;
+  }
+  std::cout << stored.chain.name << ", one micro-batch, " << threads
+            << (threads == 1 ? " thread" : " threads") << ", medians of warm runs:\n"
+            << profile::to_table(stored.chain);
+  if (stored.problem.empty())
+    std::cout << (stored.was_there ? "measured earlier (--fresh measures again): " : "stored in ")
+              << visible(stored.file.string()) << "\n";
+  if (!arguments.output.empty()) std::cout << "chain: " << visible(arguments.output) << "\n";
+}
+
+}  // namespace
+}  // namespace trireme::app

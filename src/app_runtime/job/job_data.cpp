@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/job_data.h"
+
+#include "trireme/core/digest.h"
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+
+#include <algorithm>
+#include <string>
+
+namespace trireme::app {
+namespace {
+
+static_assert(data::kMasked == model::kMasked, "what the data masks the model passes over");
+
+data::ExampleShape shape_of(const model::ChainModel& model) {
+  data::ExampleShape shape{.input = {},
+                           .inputs = model.input_size,
+                           .classes = model.classes,
+                           .channels = model.image.channels,
+                           .height = model.image.height,
+                           .width = model.image.width,
+                           .takes_masks = model.takes_masked_targets};
+  switch (model.input) {
+    case model::InputKind::kTokens:
+      shape.input = "tokens";
+      break;
+    case model::InputKind::kVectors:
+      shape.input = "vectors";
+      break;
+    case model::InputKind::kImages:
+      shape.input = "images";
+      break;
+  }
+  return shape;
+}
+
+/// Micro-batches per replica of one validation: at most one pass over the validation part.
+int validation_micro_batches(const config::JobSpec& job, const data::Dataset& dataset) {
+  const std::int64_t examples = dataset.validation_examples();
+  const std::int64_t per_round =
+      std::int64_t{job.train.micro_batch.value()} * job.pipeline.replicas.value();
+  if (examples == 0) return 0;
+  return static_cast<int>(
+      std::clamp<std::int64_t>(examples / per_round, 1, job.train.validation_batches));
+}
+
+}  // namespace
+
+std::unique_ptr<data::Dataset> open_data(const config::JobSpec& job,
+                                         const model::ChainModel& model) {
+  try {
+    return data::open_dataset(job.data, shape_of(model), job.train.seed);
+  } catch (const InputError& error) {
+    const std::string key = "data.files";
+    const std::string message = error.what();
+    const auto section = job.document.find("data");
+    const auto files = section ? section->find("files") : std::nullopt;
+    if (!files || message.rfind(key, 0) != 0) throw;
+    throw InputError(files->where() + message.substr(key.size()));
+  }
+}
+
+std::string content_digest(const config::JobSpec& job, const data::Dataset& dataset) {
+  const std::string files = model::files_digest(job.model);
+  return files.empty() ? dataset.digest() : digest(concat(dataset.digest(), files));
+}
+
+runtime::DataSource source_of(const config::JobSpec& job, const model::ChainModel& model,
+                              const data::Dataset& dataset) {
+  const data::BatchShape shape{.batch = job.train.batch,
+                               .micro_batch = job.train.micro_batch.value()};
+  const int per_replica = validation_micro_batches(job, dataset);
+  const int total = per_replica * job.pipeline.replicas.value();
+  const auto input = [&dataset, shape](std::int64_t step, int m) {
+    return model::Values{data::train_micro_batch(dataset, shape, step, m).input};
+  };
+  const auto target = [&dataset, shape](std::int64_t step, int m) {
+    return data::train_target(dataset, shape, step, m);
+  };
+  const std::int64_t examples = shape.micro_batch;
+  const auto validation_input = [&dataset, examples, total](int m) {
+    return model::Values{data::validation_micro_batch(dataset, examples, m, total).input};
+  };
+  const auto validation_target = [&dataset, examples, total](int m) {
+    return data::validation_target(dataset, examples, m, total);
+  };
+  return {.input = input,
+          .target = target,
+          .validation_input = validation_input,
+          .validation_target = validation_target,
+          .validation_micro_batches = per_replica,
+          .tokens = [&dataset, batch = shape.batch,
+                     full = shape.batch * model.tokens_per_example()](std::int64_t step) {
+            return dataset.train_tokens(step * batch, batch).value_or(full);
+          }};
+}
+
+}  // namespace trireme::app

@@ -1,0 +1,16 @@
+// What a job asks of the planner.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/config/job.h"
+#include "trireme/partition/planner.h"
+
+namespace trireme::prepare {
+
+/// What the job says of a question that is the same whatever its chain, ranks and shape.
+void take_options(const config::JobSpec& job, partition::Question& question);
+
+/// Throws InputError where `plan.solver` is no solver, before anything is measured for it.
+void require_solver(const config::JobSpec& job);
+
+}  // namespace trireme::prepare
