@@ -65,16 +65,12 @@ Executor::Executor(Parts parts, ExecutorOptions options)
 
 RunResult Executor::train(const std::vector<Action>& actions, const Feed& feed, std::int64_t step,
                           double rate, Recorder* recorder) {
-  feed_ = &feed;
   step_ = step;
-  rate_ = rate;
-  training_ = true;
-  recorder_ = recorder;
-  updates_ = program::layer_updates(actions);
-  ensure(options_.clip_norm <= 0 || updates_.place != program::UpdatePlace::kInBackward,
+  const program::LayerUpdates updates = program::layer_updates(actions);
+  ensure(options_.clip_norm <= 0 || updates.place != program::UpdatePlace::kInBackward,
          "gradients that are clipped are all there before any layer is updated");
-  parts_.optimizer.announce(updates_, rate);
-  return run(actions);
+  parts_.optimizer.announce(updates, rate);
+  return run(actions, {.feed = &feed, .recorder = recorder, .rate = rate});
 }
 
 void Executor::finish_updates() {
@@ -85,29 +81,23 @@ void Executor::finish_updates() {
   actions.push_back({Op::kAwaitState});
   if (const StreamedWeights* const weights = parts_.stage.weights())
     actions = program::with_weights(actions, weights->streaming(parts_.stage.layers().back()));
-  feed_ = nullptr;
-  recorder_ = nullptr;
-  updates_ = program::layer_updates(actions);
-  run(actions);
+  run(actions, {});
 }
 
 RunResult Executor::evaluate(const std::vector<Action>& actions, const Feed& feed) {
-  feed_ = &feed;
-  training_ = false;
-  recorder_ = nullptr;
-  updates_ = program::layer_updates(actions);
-  return run(actions);
+  return run(actions, {.feed = &feed, .training = false});
 }
 
-RunResult Executor::run(const std::vector<Action>& actions) {
-  result_ = {};
+RunResult Executor::run(const std::vector<Action>& actions, Run begun) {
   forget();
-  moving_tapes_ = keys_of(actions, Op::kOffloadTape);
-  retaped_ = keys_of(actions, Op::kRetape);
+  run_ = std::move(begun);
+  run_.updates = program::layer_updates(actions);
+  run_.moving_tapes = keys_of(actions, Op::kOffloadTape);
+  run_.retaped = keys_of(actions, Op::kRetape);
   parts_.boundary.expect(actions);
   parts_.optimizer.take_moved();  // traffic between two runs is not counted
   clock_.begin();
-  if (recorder_ != nullptr) recorder_->begin(clock_.marks());
+  if (run_.recorder != nullptr) run_.recorder->begin(clock_.marks());
   bring_weights(actions);
   for (const Action& action : actions) {
     if (options_.stop_requested && options_.stop_requested())
@@ -116,38 +106,33 @@ RunResult Executor::run(const std::vector<Action>& actions) {
   }
   finish();
   finish_copies();
-  return std::move(result_);
+  return std::move(run_.result);
 }
 
 void Executor::finish() {
-  if (feed_ != nullptr && feed_->meanwhile) feed_->meanwhile();
+  if (run_.feed != nullptr && run_.feed->meanwhile) run_.feed->meanwhile();
   clock_.settle();
-  if (recorder_ != nullptr) recorder_->settle();
-  for (const double loss : losses_.take()) result_.losses.push_back(static_cast<float>(loss));
+  if (run_.recorder != nullptr) run_.recorder->settle();
+  for (const double loss : losses_.take()) run_.result.losses.push_back(static_cast<float>(loss));
   const std::vector<double> norm = norm_.take();
-  if (!norm.empty()) result_.gradient_norm = norm.front();
+  if (!norm.empty()) run_.result.gradient_norm = norm.front();
 }
 
 void Executor::forget() {
   if (parts_.copies != nullptr) parts_.copies->abandon();
-  divisor_.reset();
-  values_.clear();
-  targets_.clear();
-  outlines_.clear();
-  pending_.clear();
-  ran_.clear();
+  run_ = {};
   losses_.take();
   norm_.take();
 }
 
 void Executor::perform(const Action& action) {
   const ValueStore::Key key{action.layer, action.micro_batch};
-  const RecordScope record(recorder_, action, ran_.contains(key));
+  const RecordScope record(run_.recorder, action, run_.ran.contains(key));
   const device::Range range(parts_.place, [&] { return to_text(action); });
   switch (action.op) {
     case Op::kForward:
       forward(action, Taping::kUntaped);
-      return values_.drop_output({action.layer - 1, action.micro_batch});
+      return run_.values.drop_output({action.layer - 1, action.micro_batch});
     case Op::kForwardKeep:
       return forward(action, Taping::kUntaped);
     case Op::kForwardTape:
@@ -159,26 +144,26 @@ void Executor::perform(const Action& action) {
     case Op::kBackwardInput:
       return backward_input(action);
     case Op::kBackwardWeights: {
-      const Stopwatch watch(clock_, result_.times.backward);
+      const Stopwatch watch(clock_, run_.result.times.backward);
       const tier::TagScope tag(tier::Tag::kWorking);
-      auto pending = pending_.extract(key);
+      auto pending = run_.pending.extract(key);
       ensure(!pending.empty(), "gradients of weights wait since the first part of their backward");
       pending.mapped().add();
       return note_gradients(action.layer);
     }
     case Op::kDrop:
-      return values_.drop_output(key);
+      return run_.values.drop_output(key);
     case Op::kLoadInput:
-      return values_.put_output(key, parts_.place.fetch(feed_->input(action.micro_batch)));
+      return run_.values.put_output(key, parts_.place.fetch(run_.feed->input(action.micro_batch)));
     case Op::kLoadTarget:
-      targets_[key] = parts_.place.fetch(feed_->target(action.micro_batch));
+      run_.targets[key] = parts_.place.fetch(run_.feed->target(action.micro_batch));
       return;
     case Op::kReadLoss:
       return read_loss(action);
     case Op::kSendOutput:
-      return send(action, values_.take_output(key));
+      return send(action, run_.values.take_output(key));
     case Op::kSendGradient:
-      return send(action, values_.take_gradient(key));
+      return send(action, run_.values.take_gradient(key));
     case Op::kReceiveInput:
     case Op::kReceiveGradient:
       return receive(action);
@@ -203,11 +188,11 @@ void Executor::perform(const Action& action) {
 void Executor::offload(const Action& action) {
   // A message being sent still reads the bytes that would be freed.
   if (parts_.stage.ends_run(action.layer)) {
-    const Stopwatch watch(clock_, result_.times.wait);
+    const Stopwatch watch(clock_, run_.result.times.wait);
     parts_.boundary.flush_outputs(action.layer);
   }
   const program::ValueKey value = program::moved_value(action);
-  parts_.copies->offload(value, values_.storages(value));
+  parts_.copies->offload(value, run_.values.storages(value));
 }
 
 template <class Run>
@@ -218,8 +203,8 @@ auto Executor::in_layer_of(const Action& action, const Run& run) {
 
 void Executor::forward(const Action& action, Taping taping) {
   const ValueStore::Key key{action.layer, action.micro_batch};
-  const bool repeated = ran_.contains(key);
-  const Stopwatch watch(clock_, repeated ? result_.times.recompute : result_.times.forward);
+  const bool repeated = run_.ran.contains(key);
+  const Stopwatch watch(clock_, repeated ? run_.result.times.recompute : run_.result.times.forward);
   const BufferGuard buffers(parts_.stage.layer(action.layer), repeated);
   in_layer_of(action, [&] {
     switch (taping) {
@@ -231,24 +216,24 @@ void Executor::forward(const Action& action, Taping taping) {
         return retaped(action);
     }
   });
-  ran_.insert(key);
+  run_.ran.insert(key);
 }
 
 void Executor::untaped(const Action& action, bool repeated) {
   const ValueStore::Key key{action.layer, action.micro_batch};
   model::Layer& layer = parts_.stage.layer(action.layer);
   model::Values output;
-  if (!repeated && retaped_.contains(key)) {
+  if (!repeated && run_.retaped.contains(key)) {
     model::Outlined outlined =
         model::outlined_forward(layer, input_of(action), context_of(action), options_.precision,
                                 parts_.stage.input_gradient(action.layer));
     output = std::move(outlined.outputs);
-    outlines_.insert_or_assign(key, std::move(outlined.outline));
+    run_.outlines.insert_or_assign(key, std::move(outlined.outline));
   } else {
     output =
         model::untaped_forward(layer, input_of(action), context_of(action), options_.precision);
   }
-  values_.put_output(key, std::move(output));
+  run_.values.put_output(key, std::move(output));
 }
 
 void Executor::taped(const Action& action) {
@@ -257,72 +242,72 @@ void Executor::taped(const Action& action) {
   model::Tape tape = model::taped_forward(
       parts_.stage.layer(action.layer), input_of(action), context_of(action), options_.precision,
       parts_.stage.input_gradient(action.layer),
-      moving_tapes_.contains(key) ? model::TapeUse::kMayMove : model::TapeUse::kStays);
-  values_.drop_output(key);  // replaced by the tape's own output
-  values_.put_tape(key, std::move(tape));
+      run_.moving_tapes.contains(key) ? model::TapeUse::kMayMove : model::TapeUse::kStays);
+  run_.values.drop_output(key);  // replaced by the tape's own output
+  run_.values.put_tape(key, std::move(tape));
 }
 
 void Executor::retaped(const Action& action) {
   const ValueStore::Key key{action.layer, action.micro_batch};
   const tier::TagScope tag(tier::Tag::kKept);
-  auto outline = outlines_.extract(key);
+  auto outline = run_.outlines.extract(key);
   ensure(!outline.empty(), "what is made again was made before, without a tape");
-  values_.put_tape(key, model::retape(std::move(outline.mapped()), parts_.stage.layer(action.layer),
+  run_.values.put_tape(key, model::retape(std::move(outline.mapped()), parts_.stage.layer(action.layer),
                                       input_of(action), context_of(action), options_.precision));
 }
 
 void Executor::backward(const Action& action) {
-  const Stopwatch watch(clock_, result_.times.backward);
+  const Stopwatch watch(clock_, run_.result.times.backward);
   const tier::TagScope tag(tier::Tag::kWorking);
   const ValueStore::Key key{action.layer, action.micro_batch};
-  const model::Values gradients = values_.take_gradient(key);
+  const model::Values gradients = run_.values.take_gradient(key);
   model::Values input_gradients =
-      in_layer_of(action, [&] { return model::backward(values_.take_tape(key), gradients); });
+      in_layer_of(action, [&] { return model::backward(run_.values.take_tape(key), gradients); });
   end_backward(action, std::move(input_gradients));
 }
 
 void Executor::backward_input(const Action& action) {
-  const Stopwatch watch(clock_, result_.times.backward);
+  const Stopwatch watch(clock_, run_.result.times.backward);
   const tier::TagScope tag(tier::Tag::kWorking);
   const ValueStore::Key key{action.layer, action.micro_batch};
   std::vector<model::GradientSums*> sums{&parts_.stage.gradients()};
   if (auto* const streamed = parts_.stage.streamed_gradients(action.layer))
     sums.push_back(streamed);
-  const model::Values gradients = values_.take_gradient(key);
+  const model::Values gradients = run_.values.take_gradient(key);
   model::SplitBackward parts = in_layer_of(
-      action, [&] { return model::backward_input(values_.take_tape(key), gradients, sums); });
-  pending_.insert_or_assign(key, std::move(parts.pending));
+      action, [&] { return model::backward_input(run_.values.take_tape(key), gradients, sums); });
+  run_.pending.insert_or_assign(key, std::move(parts.pending));
   end_backward(action, std::move(parts.input_gradients));
 }
 
 void Executor::end_backward(const Action& action, model::Values input_gradients) {
   const ValueStore::Key below{action.layer - 1, action.micro_batch};
   note_gradients(action.layer);
-  values_.drop_output(below);
-  targets_.erase({action.layer, action.micro_batch});
-  if (action.layer > 1) values_.put_gradient(below, std::move(input_gradients));
+  run_.values.drop_output(below);
+  run_.targets.erase({action.layer, action.micro_batch});
+  if (action.layer > 1) run_.values.put_gradient(below, std::move(input_gradients));
 }
 
 void Executor::read_loss(const Action& action) {
   const ValueStore::Key key{action.layer, action.micro_batch};
-  const model::Values loss = values_.take_output(key);
+  const model::Values loss = run_.values.take_output(key);
   ensure(loss.size() == 1 && loss[0].numel() == 1, "the last layer gives one value, the loss");
   losses_.put(static_cast<std::size_t>(action.micro_batch), loss[0]);
-  if (training_) values_.put_gradient(key, {at::full_like(loss[0], options_.loss_scale)});
-  if (!training_) targets_.erase(key);
+  if (run_.training) run_.values.put_gradient(key, {at::full_like(loss[0], options_.loss_scale)});
+  if (!run_.training) run_.targets.erase(key);
 }
 
 void Executor::send(const Action& action, model::Values values) {
-  const Stopwatch watch(clock_, result_.times.wait);
+  const Stopwatch watch(clock_, run_.result.times.wait);
   parts_.boundary.send(action, std::move(values));
 }
 
 void Executor::receive(const Action& action) {
-  const Stopwatch watch(clock_, result_.times.wait);
+  const Stopwatch watch(clock_, run_.result.times.wait);
   const ValueStore::Key key{action.layer, action.micro_batch};
   model::Values values = parts_.boundary.receive(action);
-  if (action.op == Op::kReceiveInput) return values_.put_output(key, std::move(values));
-  values_.put_gradient(key, std::move(values));
+  if (action.op == Op::kReceiveInput) return run_.values.put_output(key, std::move(values));
+  run_.values.put_gradient(key, std::move(values));
 }
 
 model::Context Executor::context_of(const Action& action) {
@@ -336,10 +321,10 @@ model::Context Executor::context_of(const Action& action) {
     const std::lock_guard lock(standard.mutex());
     standard.set_current_seed(key);
   }
-  const auto target = targets_.find({action.layer, action.micro_batch});
+  const auto target = run_.targets.find({action.layer, action.micro_batch});
   return {.generator = generator_,
-          .training = training_,
-          .target = target == targets_.end() ? model::Values{} : target->second,
+          .training = run_.training,
+          .target = target == run_.targets.end() ? model::Values{} : target->second,
           .lean_tapes = options_.lean_tapes};
 }
 

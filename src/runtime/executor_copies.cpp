@@ -24,15 +24,15 @@ void Executor::bring_weights(const std::vector<Action>& actions) {
   StreamedWeights* const weights = parts_.stage.weights();
   if (weights == nullptr) return;
   // Actions free without a copy out what they have not changed: the run before may have.
-  if (actions != last_run_) weights->close();
-  last_run_ = actions;
+  if (actions != last_actions_) weights->close();
+  last_actions_ = actions;
   weights->settle();  // copies between two runs are not counted
   weights->take_moved();
   for (const Action& action : weights->moves_to(program::held_at_begin(actions))) perform(action);
 }
 
 void Executor::move(const Action& action) {
-  const Stopwatch watch(clock_, result_.times.copy_wait);
+  const Stopwatch watch(clock_, run_.result.times.copy_wait);
   const auto copies = [&]() -> tier::ValueCopies& {
     ensure(parts_.copies != nullptr, "a program that moves values has lanes to move them on");
     return *parts_.copies;
@@ -52,11 +52,11 @@ void Executor::move(const Action& action) {
       return copies().prefetch(program::moved_value(action));
     case Op::kRelease:
     case Op::kReleaseTape:
-      return values_.left(is_next(copies().release_next()));
+      return run_.values.left(is_next(copies().release_next()));
     case Op::kCopyIn:
     case Op::kCopyInTape: {
       const tier::TagScope tag(tier::Tag::kKept);
-      return values_.returned(is_next(copies().begin_next()));
+      return run_.values.returned(is_next(copies().begin_next()));
     }
     case Op::kAwait:
     case Op::kAwaitTape:
@@ -75,14 +75,14 @@ void Executor::move(const Action& action) {
 }
 
 void Executor::finish_copies() {
-  Times& times = result_.times;
+  record::StepTimes& times = run_.result.times;
   const auto asked = std::chrono::steady_clock::now();
   const MovedState::Moved state = parts_.optimizer.take_moved();
   Recording::Totals totals{.state_out = state.out, .state_in = state.in, .state_moved = state.size};
   times.copy += state.out + state.in;
   const auto add = [&](simulate::Lane lane, const std::deque<tier::CopyLane::Span>& spans) {
     for (const tier::CopyLane::Span& span : spans) times.copy += span.time();
-    if (recorder_ != nullptr) recorder_->copies(lane, spans);
+    if (run_.recorder != nullptr) run_.recorder->copies(lane, spans);
   };
   if (StreamedWeights* const weights = parts_.stage.weights()) {
     const tier::ValueCopies::Spans spans = weights->settle();
@@ -101,13 +101,13 @@ void Executor::finish_copies() {
   }
   // A run ends when all copies have ended.
   times.copy_wait += times.update_wait + since(asked);
-  if (recorder_ == nullptr) return;
+  if (run_.recorder == nullptr) return;
   totals.offloaded.state = parts_.optimizer.away_bytes();
-  totals.busy = times.compute();
+  totals.busy = times.busy();
   totals.recompute = times.recompute;
   totals.wait_for_ranks = times.wait;
   totals.wait_for_copies = times.copy_wait;
-  recorder_->ended(totals);
+  run_.recorder->ended(totals);
 }
 
 }  // namespace trireme::runtime

@@ -11,7 +11,7 @@ namespace trireme::runtime {
 using program::Action;
 
 void Executor::reduce(int layer) {
-  const Stopwatch watch(clock_, result_.times.wait);
+  const Stopwatch watch(clock_, run_.result.times.wait);
   sums_of(layer).complete();
   if (layer > 0) return parts_.reducer.reduce(layer);
   parts_.reducer.reduce();
@@ -30,15 +30,15 @@ void Executor::note_norm(int layer) {
 
 void Executor::clip() {
   if (options_.clip_norm <= 0) return;
-  const Stopwatch watch(clock_, result_.times.wait);
-  divisor_ = clip_divisor(parts_.reducer, parts_.stage, options_.clip_norm, norm_);
+  const Stopwatch watch(clock_, run_.result.times.wait);
+  run_.divisor = clip_divisor(parts_.reducer, parts_.stage, options_.clip_norm, norm_);
 }
 
 void Executor::step(int layer) {
-  const Stopwatch watch(clock_, result_.times.step);
-  const Waits waits(clock_, result_.times.update_wait, result_.times.step);
+  const Stopwatch watch(clock_, run_.result.times.update);
+  const Waits waits(clock_, run_.result.times.update_wait, run_.result.times.update);
   if (layer == 0) {
-    parts_.optimizer.step(rate_, std::exchange(divisor_, {}), waits);
+    parts_.optimizer.step(run_.rate, std::exchange(run_.divisor, {}), waits);
   } else {
     sums_of(layer).complete();
     parts_.optimizer.step_layer(layer, waits);
@@ -49,15 +49,15 @@ void Executor::step(int layer) {
 }
 
 void Executor::update(const Action& action) {
-  const bool is_behind = updates_.place == program::UpdatePlace::kInBackward;
+  const bool is_behind = run_.updates.place == program::UpdatePlace::kInBackward;
   // Nothing to do before the first step, or if finish_updates() has done it.
   if (!is_behind && !parts_.optimizer.pending().contains(action.layer)) return;
-  const Stopwatch watch(clock_, result_.times.step);
-  const int parts = updates_.parts(action.layer);
+  const Stopwatch watch(clock_, run_.result.times.update);
+  const int parts = run_.updates.parts(action.layer);
   const bool is_last = action.micro_batch + 1 == parts;
   sums_of(action.layer).complete();
   parts_.optimizer.update(action.layer, action.micro_batch, parts,
-                          {clock_, result_.times.update_wait, result_.times.step});
+                          {clock_, run_.result.times.update_wait, run_.result.times.update});
   parts_.stage.weights()->used(action.layer, is_last ? program::WeightsChange::kUpdate
                                                      : program::WeightsChange::kUpdateInPart);
   if (!is_last) return;
@@ -66,7 +66,7 @@ void Executor::update(const Action& action) {
 }
 
 void Executor::share(int layer) {
-  const Stopwatch watch(clock_, result_.times.wait, &result_.times.step);
+  const Stopwatch watch(clock_, run_.result.times.wait, &run_.result.times.update);
   parts_.reducer.shards().share(layer);
 }
 

@@ -13,7 +13,7 @@
 #include "trireme/runtime/optimizer.h"
 #include "trireme/runtime/reducer.h"
 #include "trireme/runtime/stage.h"
-#include "trireme/runtime/trainer.h"
+#include "trireme/runtime/checkpointing.h"
 
 #include <ATen/core/Tensor.h>
 

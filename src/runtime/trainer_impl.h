@@ -69,7 +69,7 @@ struct Trainer::Impl {
     return steps_done == setup.job.train.steps || (every > 0 && steps_done % every == 0);
   }
   FinishedRun finished();
-  std::vector<record::RankSummary> gather_ranks(const Times& of_median_step);
+  std::vector<record::RankSummary> gather_ranks(const record::StepTimes& of_median_step);
 
   TrainSetup setup;
   const program::Program& program;
@@ -91,7 +91,7 @@ struct Trainer::Impl {
   StepSamples samples;
   Bytes static_bytes;
 
-  std::vector<Times> times;  ///< by step
+  std::vector<record::StepTimes> times;  ///< by step
   std::vector<record::StepMetrics> unreported;
   std::vector<double> step_seconds;
   std::int64_t tokens = 0;      ///< tokens of these steps

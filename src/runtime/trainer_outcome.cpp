@@ -21,17 +21,6 @@ Bytes most_resident() {
   return Bytes(std::int64_t{usage.ru_maxrss} << 10);
 }
 
-record::StepTimes measured(const Times& times) {
-  return {.forward = times.forward,
-          .backward = times.backward,
-          .recompute = times.recompute,
-          .update = times.step,
-          .wait = times.wait,
-          .copy = times.copy,
-          .copy_wait = times.copy_wait,
-          .update_wait = times.update_wait};
-}
-
 }  // namespace
 
 FinishedRun Trainer::Impl::finished() {
@@ -62,7 +51,7 @@ FinishedRun Trainer::Impl::finished() {
                              .validation_loss = validation_loss,
                              .parameters_digest = parameters.whole,
                              .losses_digest = losses.digest(),
-                             .ranks = gather_ranks(typical ? times[typical->median] : Times{})};
+                             .ranks = gather_ranks(typical ? times[typical->median] : record::StepTimes{})};
   if (!typical) return {.summary = std::move(summary), .recorded = {}};
   const auto made = static_cast<std::int64_t>(step_seconds.size());
   summary.step = Seconds(step_seconds[typical->median]);
@@ -76,7 +65,7 @@ FinishedRun Trainer::Impl::finished() {
   return {.summary = std::move(summary), .recorded = std::move(recorded)};
 }
 
-std::vector<record::RankSummary> Trainer::Impl::gather_ranks(const Times& of_median_step) {
+std::vector<record::RankSummary> Trainer::Impl::gather_ranks(const record::StepTimes& of_median_step) {
   record::RankSummary mine{.rank = setup.channel.rank(),
                            .budget = setup.memory.has_budget() ? setup.memory.budget() : Bytes(0),
                            .peak = setup.memory.peak(),
@@ -84,7 +73,7 @@ std::vector<record::RankSummary> Trainer::Impl::gather_ranks(const Times& of_med
                            .optimizer_away = optimizer->away_bytes(),
                            .weights_away = weights ? weights->bytes() : Bytes(0),
                            .process = most_resident(),
-                           .times = measured(of_median_step)};
+                           .times = of_median_step};
   if (setup.reserves) mine.reserves = setup.reserves();
   std::vector<record::RankSummary> ranks;
   for (const auto& of_rank :

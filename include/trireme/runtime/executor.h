@@ -9,6 +9,7 @@
 #include "trireme/model/taped.h"
 #include "trireme/program/action.h"
 #include "trireme/program/updates.h"
+#include "trireme/record/summary.h"
 #include "trireme/runtime/boundary.h"
 #include "trireme/runtime/late_scalars.h"
 #include "trireme/runtime/optimizer.h"
@@ -55,22 +56,13 @@ struct ExecutorOptions {
   std::function<bool()> stop_requested;  ///< asked between actions
 };
 
-/// Breakdown of a run's time on this rank. Compute is forward + backward + recompute + step; `wait`
-/// is time waiting for other ranks, `copy_wait` for copies; waits within an action are not part of
-/// the action's own time. `copy` is the time of the copies themselves, which overlaps all of these;
-/// the rest of a run is host time.
-struct Times {
-  Seconds forward{0}, backward{0}, recompute{0}, step{0}, wait{0}, copy_wait{0}, copy{0};
-  Seconds update_wait{0};  ///< part of copy_wait, within updates
-
-  Seconds compute() const { return forward + backward + recompute + step; }
-};
-
 /// Result of running a program on this rank.
 struct RunResult {
   std::vector<float> losses;  ///< per micro-batch, on the rank of the last layer; else empty
   std::optional<double> gradient_norm;  ///< before clipping, where a clip ran
-  Times times;
+  /// Waits within an action are not part of the action's own time; what no time counts is host
+  /// time.
+  record::StepTimes times;
 };
 
 /// Runs programs on one rank's stage.
@@ -104,7 +96,28 @@ class Executor {
   using Action = program::Action;
   enum class Taping { kUntaped, kTaped, kRetaped };
 
-  RunResult run(const std::vector<Action>& actions);
+  /// State of one run, which it begins with and no later run sees.
+  struct Run {
+    const Feed* feed = nullptr;  ///< null: the program loads nothing
+    Recorder* recorder = nullptr;
+    double rate = 0;
+    bool training = true;
+
+    program::LayerUpdates updates = {};
+    std::set<ValueStore::Key> moving_tapes = {};  ///< tapes that the program moves
+    std::set<ValueStore::Key> retaped = {};       ///< forwards with early-stop recomputation
+    ValueStore values = {};
+    std::map<ValueStore::Key, model::Values> targets = {};  ///< by the layer that uses them
+    /// Forwards that ran once: the next one is a recomputation.
+    std::set<ValueStore::Key> ran = {};
+    std::map<ValueStore::Key, model::Outline> outlines = {};  ///< for early-stop recomputation
+    /// Deferred weight gradients of split backwards.
+    std::map<ValueStore::Key, model::PendingProducts> pending = {};
+    at::Tensor divisor = {};  ///< gradients are divided by it; set between clip and step
+    RunResult result = {};
+  };
+
+  RunResult run(const std::vector<Action>& actions, Run begun);
   void finish();
   /// Brings to the device what the actions expect there when they begin.
   void bring_weights(const std::vector<Action>& actions);
@@ -141,7 +154,7 @@ class Executor {
   auto in_layer_of(const Action& action, const Run& run);
   model::Context context_of(const Action& action);
   const model::Values& input_of(const Action& action) const {
-    return values_.output({action.layer - 1, action.micro_batch});
+    return run_.values.output({action.layer - 1, action.micro_batch});
   }
 
   Parts parts_;
@@ -150,25 +163,9 @@ class Executor {
   StepClock clock_;
   LateScalars losses_, norm_;
 
-  std::vector<Action> last_run_;  ///< of a stage with streamed weights
-
-  // The current run.
-  at::Tensor divisor_;  ///< gradients are divided by it; set between clip and step
-  ValueStore values_;
-  std::map<ValueStore::Key, model::Values> targets_;  ///< by the layer that uses them
-  std::set<ValueStore::Key> ran_;  ///< forwards that ran once: the next one is a recomputation
-  std::set<ValueStore::Key> moving_tapes_;              ///< tapes that the program moves
-  std::set<ValueStore::Key> retaped_;                   ///< forwards with early-stop recomputation
-  std::map<ValueStore::Key, model::Outline> outlines_;  ///< kept for that recomputation
-  /// Deferred weight gradients of split backwards.
-  std::map<ValueStore::Key, model::PendingProducts> pending_;
-  program::LayerUpdates updates_;
-  Recorder* recorder_ = nullptr;
-  const Feed* feed_ = nullptr;
-  std::int64_t step_ = 0;
-  double rate_ = 0;
-  bool training_ = true;
-  RunResult result_;
+  std::vector<Action> last_actions_;  ///< of a stage with streamed weights
+  std::int64_t step_ = 0;  ///< of the last training step
+  Run run_;                ///< the current one
 };
 
 }  // namespace trireme::runtime

@@ -11,13 +11,12 @@
 #include "trireme/program/action.h"
 #include "trireme/record/metrics.h"
 #include "trireme/record/summary.h"
-#include "trireme/runtime/executor.h"
+#include "trireme/runtime/checkpointing.h"
 #include "trireme/simulate/simulate.h"
 #include "trireme/tier/device_memory.h"
 #include "trireme/tier/value_copies.h"
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -27,6 +26,8 @@
 
 namespace trireme::runtime {
 
+class Stage;
+
 /// The data set as the trainer reads it. Micro-batches are numbered over all replicas.
 struct DataSource {
   std::function<model::Values(std::int64_t step, int micro_batch)> input, target;
@@ -35,26 +36,6 @@ struct DataSource {
   /// Tokens that a step trains on, over all replicas, without the padding of rows; examples if a
   /// chain takes no tokens.
   std::function<std::int64_t(std::int64_t step)> tokens;
-};
-
-/// A published checkpoint.
-struct SavedCheckpoint {
-  std::int64_t step = 0;  ///< steps done
-  std::filesystem::path folder;
-  Bytes size;
-  Seconds time{0};  ///< from its beginning until it was published
-  Seconds held{0};  ///< part of that in which training stood still
-};
-
-/// Where and how a run saves checkpoints, and what it resumes from.
-struct Checkpointing {
-  std::filesystem::path folder;  ///< holds all of a run's checkpoints; seen by every rank
-  int every = 0;                 ///< steps between two, and one at the end; 0: none
-  int keep = 2;                  ///< number of newest ones to keep
-  bool in_background = false;    ///< the state is copied, and written while training goes on
-  std::string job;               ///< resolved, as YAML; saved with the state
-  std::string data;              ///< digest of the data set; likewise
-  std::optional<std::filesystem::path> resume = {};  ///< a checkpoint to resume from
 };
 
 /// Called on world rank 0 only; steps in order, in bursts of `report_every`.
