@@ -5,8 +5,8 @@ cmake_minimum_required(VERSION 3.25)
 set(owners
   core:xxhash.h io:yaml-cpp io:nlohmann config:nlohmann plan:nlohmann chain:nlohmann report:nlohmann
   simulate:nlohmann solve:nlohmann
-  comm_mpi:mpi.h comm_nccl:nccl.h comm_nccl:cuda tier_cuda:cuda kernels_cuda:cuda kernels_cuda:nvrtc cuda:cuda app:CLI app_runtime:CLI record:nlohmann)
-set(torch_owners model tier device tier_cuda comm_nccl kernels_cuda cuda profile data runtime app_runtime)
+  comm_mpi:mpi.h cuda:cuda cuda:nccl.h cuda:nvrtc app:CLI app_runtime:CLI record:nlohmann)
+set(torch_owners model tier device cuda profile data runtime ranks prepare app_runtime)
 # The header through which others ask a module that has rooms.
 set(module_entrance_partition planner.h)
 set(bad "")

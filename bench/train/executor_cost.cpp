@@ -10,12 +10,13 @@
 // executor's step, then those of the plain step; the latter two are 0 where the kernel counts none
 // for us. Fails where their losses differ in any bit: then it would not be the same work.
 // SPDX-License-Identifier: Apache-2.0
+#include "step/executor.h"
+
 #include "trireme/comm/local.h"
 #include "trireme/config/job.h"
 #include "trireme/model/chain.h"
 #include "trireme/plan/plan.h"
 #include "trireme/program/generate.h"
-#include "trireme/runtime/executor.h"
 #include "trireme/tier/memory.h"
 
 #include <ATen/ATen.h>

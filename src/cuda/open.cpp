@@ -1,17 +1,18 @@
 // The entry point of libtrireme_cuda.so.
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/kernels.h"
+#include "nccl/channel.h"
+#include "tier/cuda_calls.h"
+#include "tier/cuda_memory.h"
+#include "tier/pinned_staging.h"
+#include "tier/stream_copies.h"
+#include "tier/stream_marks.h"
+
 #include "trireme/comm/staged.h"
-#include "trireme/comm_nccl/channel.h"
 #include "trireme/core/digest.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/device/cuda_part.h"
-#include "trireme/kernels_cuda/kernels.h"
-#include "trireme/tier_cuda/cuda_calls.h"
-#include "trireme/tier_cuda/cuda_memory.h"
-#include "trireme/tier_cuda/pinned_staging.h"
-#include "trireme/tier_cuda/stream_copies.h"
-#include "trireme/tier_cuda/stream_marks.h"
 
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAGeneratorImpl.h>

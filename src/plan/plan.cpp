@@ -77,10 +77,16 @@ program::Streaming streaming(const Plan& plan, const chain::Chain& chain) {
 }
 
 program::Program compile(const Plan& plan, const chain::Chain& chain) {
-  return program::with_weights(compile(plan), streaming(plan, chain));
+  return program::with_weights(compile_passes(plan), streaming(plan, chain));
 }
 
 program::Program compile(const Plan& plan) {
+  ensure(std::ranges::all_of(streamed_layers(plan), &std::vector<int>::empty),
+         "a program that streams weights is made with their bytes");
+  return compile_passes(plan);
+}
+
+program::Program compile_passes(const Plan& plan) {
   require_split(plan);
   const int groups = program::groups_of(plan.micro_batches, plan.group);
   program::Lowering lowering;

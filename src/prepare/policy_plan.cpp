@@ -51,7 +51,7 @@ plan::Plan plan_from_file(const config::JobSpec& job, const model::ChainModel& m
                             plan.optimizer_shards, " replicas, but the job has ",
                             job.pipeline.replicas.value(), ": plan again for these"));
   require_agreement(plan, job);
-  const program::Program program = plan::compile(plan);
+  const program::Program program = plan::compile_passes(plan);
   require_offload_tier(plan, program, job);
   require_runnable(plan, program, model, job.plan.file);
   return plan;

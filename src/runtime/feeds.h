@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "step/executor.h"
+
 #include "trireme/program/action.h"
-#include "trireme/runtime/executor.h"
 #include "trireme/runtime/trainer.h"
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/runtime/trainer.h"
 
-#include "initial_weights.h"
-#include "step_history.h"
+#include "saved/initial_weights.h"
+#include "step/step_history.h"
 #include "trainer_impl.h"
 
 #include "trireme/comm/heartbeat.h"

@@ -3,21 +3,21 @@
 #pragma once
 
 #include "feeds.h"
-#include "loss_log.h"
-#include "saved_state.h"
-#include "step_samples.h"
+#include "saved/loss_log.h"
+#include "saved/saved_state.h"
+#include "state/stage.h"
+#include "state/streamed_weights.h"
+#include "step/executor.h"
+#include "step/recorder.h"
+#include "step/step_samples.h"
+#include "update/optimizer.h"
+#include "update/reducer.h"
 
 #include "trireme/program/action.h"
 #include "trireme/record/metrics.h"
 #include "trireme/record/summary.h"
 #include "trireme/runtime/boundary.h"
-#include "trireme/runtime/executor.h"
-#include "trireme/runtime/optimizer.h"
 #include "trireme/runtime/position.h"
-#include "trireme/runtime/recorder.h"
-#include "trireme/runtime/reducer.h"
-#include "trireme/runtime/stage.h"
-#include "trireme/runtime/streamed_weights.h"
 #include "trireme/runtime/trainer.h"
 
 #include <cstdint>

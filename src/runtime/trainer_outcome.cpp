@@ -1,10 +1,10 @@
 // What is known of a run that has finished, gathered from all ranks.
 // SPDX-License-Identifier: Apache-2.0
-#include "step_history.h"
+#include "saved/digest.h"
+#include "step/step_history.h"
 #include "trainer_impl.h"
 
 #include "trireme/core/error.h"
-#include "trireme/runtime/digest.h"
 
 #include <sys/resource.h>
 
@@ -45,13 +45,14 @@ FinishedRun Trainer::Impl::finished() {
   const std::optional<TypicalSteps> typical =
       typical_steps(setup.channel, step_seconds, samples.places());
   const Mean train_loss = mean_of_last(losses.history().means, setup.job.report.log_every);
-  record::RunSummary summary{.steps = steps_done,
-                             .train_loss = train_loss.value,
-                             .train_loss_steps = train_loss.count,
-                             .validation_loss = validation_loss,
-                             .parameters_digest = parameters.whole,
-                             .losses_digest = losses.digest(),
-                             .ranks = gather_ranks(typical ? times[typical->median] : record::StepTimes{})};
+  record::RunSummary summary{
+      .steps = steps_done,
+      .train_loss = train_loss.value,
+      .train_loss_steps = train_loss.count,
+      .validation_loss = validation_loss,
+      .parameters_digest = parameters.whole,
+      .losses_digest = losses.digest(),
+      .ranks = gather_ranks(typical ? times[typical->median] : record::StepTimes{})};
   if (!typical) return {.summary = std::move(summary), .recorded = {}};
   const auto made = static_cast<std::int64_t>(step_seconds.size());
   summary.step = Seconds(step_seconds[typical->median]);
@@ -65,7 +66,8 @@ FinishedRun Trainer::Impl::finished() {
   return {.summary = std::move(summary), .recorded = std::move(recorded)};
 }
 
-std::vector<record::RankSummary> Trainer::Impl::gather_ranks(const record::StepTimes& of_median_step) {
+std::vector<record::RankSummary> Trainer::Impl::gather_ranks(
+    const record::StepTimes& of_median_step) {
   record::RankSummary mine{.rank = setup.channel.rank(),
                            .budget = setup.memory.has_budget() ? setup.memory.budget() : Bytes(0),
                            .peak = setup.memory.peak(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "own_operators.h"
 
-#include "trireme/kernels_cuda/schemas.h"
+#include "kernels/schemas.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/List.h>

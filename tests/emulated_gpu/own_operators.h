@@ -1,4 +1,4 @@
-// The fused operators of src/kernels_cuda on an emulated GPU.
+// The fused operators of src/cuda/kernels on an emulated GPU.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels.h"
 
-#include "device_functions.h"
-#include "device_kernels.h"
-#include "device_products.h"
+#include "device/device_functions.h"
+#include "device/device_kernels.h"
+#include "device/device_products.h"
 
 #include "trireme/model/functional.h"
 #include "trireme/model/layer.h"

@@ -2,10 +2,10 @@
 // recomputed.
 // SPDX-License-Identifier: Apache-2.0
 #include "../model/built.h"
-#include "device_functions.h"
-#include "device_products.h"
+#include "device/device_functions.h"
+#include "device/device_products.h"
+#include "device/linear_cross_entropy.h"
 #include "kernels.h"
-#include "linear_cross_entropy.h"
 
 #include "trireme/model/gradient_sums.h"
 

@@ -1,6 +1,6 @@
 // The loss of a head, at once and in parts, against LibTorch's operators.
 // SPDX-License-Identifier: Apache-2.0
-#include "linear_cross_entropy.h"
+#include "device/linear_cross_entropy.h"
 
 #include "trireme/model/chain.h"
 #include "trireme/model/taped.h"

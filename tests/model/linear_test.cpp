@@ -1,7 +1,7 @@
 // Our linear layers against LibTorch's: the same bits, the same bytes saved.
 // SPDX-License-Identifier: Apache-2.0
 #include "built.h"
-#include "device_products.h"
+#include "device/device_products.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/function.h>

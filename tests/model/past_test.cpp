@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/model/past.h"
 
+#include "architectures/transformer.h"
 #include "built.h"
-#include "transformer.h"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>

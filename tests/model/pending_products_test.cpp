@@ -3,7 +3,7 @@
 #include "trireme/model/pending_products.h"
 
 #include "built.h"
-#include "device_products.h"
+#include "device/device_products.h"
 #include "small_chains.h"
 
 #include "trireme/core/error.h"

@@ -104,13 +104,23 @@ struct Updated {
   Plan plan;
 };
 
+TEST(Compile, NeedsTheBytesOfWeightsThatAreStreamed) {
+  const Updated of;
+  EXPECT_THROW(compile(of.plan), LogicError);
+  const program::Program program = compile(of.plan, of.chain);
+  const auto copies = std::count_if(
+      program.ranks[0].begin(), program.ranks[0].end(),
+      [](const program::Action& action) { return action.op == program::Op::kWeightsIn; });
+  EXPECT_GE(copies, of.chain.length());
+}
+
 TEST(UpdatesOfAPlan, AreOfTheStreamedLayers) {
   Updated of;
   EXPECT_NO_THROW(require_state(of.plan, of.chain));
   EXPECT_EQ(updated_layers(of.plan), (std::vector<std::vector<int>>{{1, 2, 3, 4}}));
   EXPECT_EQ(update_windows(of.plan), std::vector<Bytes>{Bytes(12)});
   const auto updates = [&] {
-    const program::Program program = compile(of.plan);
+    const program::Program program = compile_passes(of.plan);
     return std::count_if(
         program.ranks[0].begin(), program.ranks[0].end(),
         [](const program::Action& action) { return action.op == program::Op::kUpdate; });

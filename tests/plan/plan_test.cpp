@@ -272,7 +272,7 @@ TEST(Compile, RefusesTwoPartsOfBackwardsWhereTheyCannotBe) {
   Plan plan = small_plan();
   plan.stages[1].weights_behind = 1;
   const auto refusal = [](const Plan& other) {
-    return support::input_error([&] { compile(other); });
+    return support::input_error([&] { compile_passes(other); });
   };
   Plan grouped = plan;
   grouped.group = 2;
@@ -285,7 +285,7 @@ TEST(Compile, RefusesTwoPartsOfBackwardsWhereTheyCannotBe) {
             "stage 1, weights_behind: found 1, but its rank, 1, has several stages; leave it out");
   Plan updated = plan;
   updated.stages[1].streamed = {3, 4};
-  EXPECT_NO_THROW(compile(updated));
+  EXPECT_NO_THROW(compile_passes(updated));
   updated.updates = program::UpdatePlace::kInForward;
   EXPECT_EQ(refusal(updated),
             "stage 1, weights_behind: found 1, but layers are updated during its passes; leave one "

@@ -4,12 +4,12 @@
 #pragma once
 
 #include "small_runs.h"
+#include "state/streamed_weights.h"
 
 #include "trireme/chain/platform.h"
 #include "trireme/device/place.h"
 #include "trireme/partition/planner.h"
 #include "trireme/plan/plan.h"
-#include "trireme/runtime/streamed_weights.h"
 #include "trireme/tier/device_memory.h"
 #include "trireme/tier/offload_store.h"
 #include "trireme/tier/value_copies.h"

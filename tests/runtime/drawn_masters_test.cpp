@@ -1,15 +1,15 @@
 // Masters of a stage that keeps none: the drawn values, of few layers at a time.
 // SPDX-License-Identifier: Apache-2.0
-#include "drawn_masters.h"
+#include "update/drawn_masters.h"
 
 #include "small_runs.h"
+#include "state/state_layout.h"
 #include "support/input_error.h"
+#include "update/optimizer.h"
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/runtime/copies.h"
-#include "trireme/runtime/optimizer.h"
-#include "trireme/runtime/state_layout.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

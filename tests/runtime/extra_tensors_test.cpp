@@ -3,10 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "made_up.h"
 #include "small_runs.h"
+#include "state/tensor_bytes.h"
+#include "state/tensor_types.h"
 #include "support/input_error.h"
 #include "support/temporary_folder.h"
-#include "tensor_bytes.h"
-#include "tensor_types.h"
 
 #include "trireme/checkpoint/tensor_file.h"
 #include "trireme/checkpoint/tensor_set.h"

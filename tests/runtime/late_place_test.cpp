@@ -4,11 +4,11 @@
 #include "support/late_place.h"
 
 #include "small_runs.h"
+#include "update/clip.h"
+#include "update/late_scalars.h"
+#include "update/step_clock.h"
 
 #include "trireme/comm/local.h"
-#include "trireme/runtime/clip.h"
-#include "trireme/runtime/late_scalars.h"
-#include "trireme/runtime/step_clock.h"
 #include "trireme/runtime/warm_up.h"
 #include "trireme/tier/memory.h"
 

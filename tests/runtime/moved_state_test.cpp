@@ -1,13 +1,13 @@
 // Optimizer state offload: where the state is changes no bit of the result.
 // SPDX-License-Identifier: Apache-2.0
 #include "small_runs.h"
+#include "state/state_layout.h"
 #include "support/temporary_folder.h"
+#include "update/optimizer.h"
 
 #include "trireme/checkpoint/store.h"
 #include "trireme/core/text.h"
 #include "trireme/runtime/copies.h"
-#include "trireme/runtime/optimizer.h"
-#include "trireme/runtime/state_layout.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

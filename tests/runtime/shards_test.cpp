@@ -1,18 +1,18 @@
 // Sharded optimizer: every number is updated once, and no bit depends on which replica did.
 // SPDX-License-Identifier: Apache-2.0
-#include "trireme/runtime/shards.h"
+#include "update/shards.h"
 
 #include "small_runs.h"
+#include "state/state_layout.h"
 #include "support/temporary_folder.h"
+#include "update/gradient_norm.h"
+#include "update/optimizer.h"
 
 #include "trireme/checkpoint/store.h"
 #include "trireme/checkpoint/tensor_file.h"
 #include "trireme/comm/local.h"
 #include "trireme/core/text.h"
 #include "trireme/io/node.h"
-#include "trireme/runtime/gradient_norm.h"
-#include "trireme/runtime/optimizer.h"
-#include "trireme/runtime/state_layout.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>

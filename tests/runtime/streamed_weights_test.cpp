@@ -1,7 +1,7 @@
 // Weight streaming, trained weights with their gradients: where they are changes no bit of the
 // result.
 // SPDX-License-Identifier: Apache-2.0
-#include "trireme/runtime/streamed_weights.h"
+#include "state/streamed_weights.h"
 
 #include "small_runs.h"
 #include "support/temporary_folder.h"

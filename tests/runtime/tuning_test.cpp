@@ -1,12 +1,12 @@
 // Runs that train some of their parameters: what they change, hold, save and export.
 // SPDX-License-Identifier: Apache-2.0
 #include "small_runs.h"
+#include "state/stage.h"
 #include "support/temporary_folder.h"
 
 #include "trireme/checkpoint/store.h"
 #include "trireme/core/text.h"
 #include "trireme/profile/measure.h"
-#include "trireme/runtime/stage.h"
 #include "trireme/runtime/weights.h"
 #include "trireme/tier/memory.h"
 

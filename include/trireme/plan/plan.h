@@ -200,8 +200,11 @@ program::Streaming streaming(const Plan& plan, const chain::Chain& chain);
 /// backwards meet what they do not support: groups, ranks with several stages, updates during the
 /// passes.
 program::Program compile(const Plan& plan, const chain::Chain& chain);
-/// The same of a plan that streams no weights.
+/// The same of a plan that streams no weights, which needs no bytes of a chain.
 program::Program compile(const Plan& plan);
+/// The same of any plan, without the moves of streamed weights: what can be checked of a plan file
+/// before the chain's bytes are known.
+program::Program compile_passes(const Plan& plan);
 /// Only the forwards of the same stages, for validation, in groups of the same size; `streaming`
 /// as above.
 program::Program compile_forwards(const Plan& plan, int micro_batches,
