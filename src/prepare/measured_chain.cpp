@@ -153,7 +153,7 @@ std::string ChainsOfKinds::measured_share(const model::ChainModel& model) {
                         !chains_[static_cast<std::size_t>(kind)] &&
                         (is_shared || rank == alike.front());
   if (!is_asked) return {};
-  profile::MeasureOptions options = measure_options(context_);
+  profile::MeasureOptions options = measure_options(context_, out_);
   if (is_shared) {
     options.share = static_cast<int>(std::find(alike.begin(), alike.end(), rank) - alike.begin());
     options.shares = static_cast<int>(alike.size());

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "training.h"
 
+#include "state/stage.h"
+
 #include "trireme/comm/local.h"
 #include "trireme/runtime/warm_up.h"
 

@@ -4,9 +4,11 @@
 #include "training.h"
 
 #include "gpu.h"
+#include "state/stage.h"
 #include "support/temporary_folder.h"
 
 #include "trireme/core/text.h"
+#include "trireme/model/precision.h"
 #include "trireme/partition/planner.h"
 #include "trireme/profile/measure.h"
 #include "trireme/profile/tied_weights.h"

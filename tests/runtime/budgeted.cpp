@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "budgeted.h"
 
+#include "step/executor.h"
+
 #include "trireme/comm/local.h"
 #include "trireme/core/error.h"
+#include "trireme/model/precision.h"
 #include "trireme/partition/planner.h"
 #include "trireme/profile/measure.h"
 #include "trireme/profile/tied_weights.h"

@@ -1,6 +1,7 @@
 // Activation offload by hand-written programs; and what happens when the offload tier fails.
 // SPDX-License-Identifier: Apache-2.0
 #include "small_runs.h"
+#include "step/executor.h"
 
 #include "trireme/comm/local.h"
 #include "trireme/core/error.h"

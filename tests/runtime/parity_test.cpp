@@ -1,8 +1,14 @@
 // Parity with plain LibTorch: one graph per micro-batch, Tensor::backward, no Trireme runtime.
 // SPDX-License-Identifier: Apache-2.0
 #include "small_runs.h"
+#include "state/stage.h"
+#include "step/executor.h"
+#include "update/optimizer.h"
+#include "update/reducer.h"
 
 #include "trireme/comm/local.h"
+#include "trireme/runtime/boundary.h"
+#include "trireme/runtime/position.h"
 #include "trireme/tier/memory.h"
 
 #include <ATen/ATen.h>

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "peaks.h"
 
+#include "step/executor.h"
+
 #include "trireme/chain/platform.h"
 #include "trireme/comm/local.h"
 #include "trireme/core/error.h"
+#include "trireme/model/precision.h"
 #include "trireme/profile/measure.h"
 #include "trireme/profile/tied_weights.h"
 #include "trireme/simulate/replay.h"

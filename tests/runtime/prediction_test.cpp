@@ -2,8 +2,12 @@
 // while the executor runs the same program.
 // SPDX-License-Identifier: Apache-2.0
 #include "peaks.h"
+#include "state/stage.h"
+#include "state/state_layout.h"
+#include "update/optimizer.h"
 
 #include "trireme/core/text.h"
+#include "trireme/model/precision.h"
 #include "trireme/profile/measure.h"
 
 #include <gtest/gtest.h>

@@ -1,13 +1,16 @@
 // The same bits for every split: every run is compared with one stage that keeps everything.
 // SPDX-License-Identifier: Apache-2.0
 #include "small_runs.h"
+#include "state/stage.h"
 #include "support/input_error.h"
+#include "update/reducer.h"
 
 #include "trireme/chain/chain.h"
 #include "trireme/chain/platform.h"
 #include "trireme/comm/local.h"
 #include "trireme/core/text.h"
 #include "trireme/profile/measure.h"
+#include "trireme/runtime/position.h"
 #include "trireme/simulate/validate.h"
 
 #include <gmock/gmock.h>

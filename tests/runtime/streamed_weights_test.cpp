@@ -4,6 +4,7 @@
 #include "state/streamed_weights.h"
 
 #include "small_runs.h"
+#include "state/stage.h"
 #include "support/temporary_folder.h"
 
 #include "trireme/chain/chain.h"

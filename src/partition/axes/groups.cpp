@@ -72,6 +72,19 @@ std::optional<Choices> with_fewer_streamed(const Scene& scene, const Choices& ba
   return fewer;
 }
 
+/// The best choices with the next larger size, unless it was simulated: what has changed since
+/// sizes were tried, such as the number of streamed layers on the device, may have made room for it.
+std::optional<Choices> next_larger(const Scene& scene) {
+  Choices larger = scene.best.choices;
+  for (const int size : sizes_of(scene.question.micro_batches)) {
+    if (size <= scene.best.choices.group) continue;
+    larger.group = size;
+    if (!scene.log.is_settled(larger)) return larger;
+    break;
+  }
+  return std::nullopt;
+}
+
 /// Whether groups were simulated only for other choices, and none was nearly as fast as the best.
 bool are_hopeless(const Scene& scene, const Choices& base) {
   if (best_of(scene.log, base) != nullptr) return false;
@@ -94,6 +107,7 @@ std::vector<Choices> moves(const Scene& scene) {
     if (auto fewer = with_fewer_streamed(scene, base)) return {*std::move(fewer)};
   }
   if (plan == nullptr || plan->group == 1) return {};
+  if (auto next = next_larger(scene)) return {*std::move(next)};
   // Between sizes, by the number of groups.
   const auto groups = [&](int size) { return program::groups_of(micro_batches, size); };
   return along(

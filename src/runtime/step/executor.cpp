@@ -195,10 +195,10 @@ void Executor::offload(const Action& action) {
   parts_.copies->offload(value, run_.values.storages(value));
 }
 
-template <class Run>
-auto Executor::in_layer_of(const Action& action, const Run& run) {
+template <class Body>
+auto Executor::in_layer_of(const Action& action, const Body& body) {
   return model::in_layer(action.layer, parts_.stage.layer_name(action.layer),
-                         parts_.stage.layer(action.layer), run);
+                         parts_.stage.layer(action.layer), body);
 }
 
 void Executor::forward(const Action& action, Taping taping) {

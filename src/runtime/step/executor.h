@@ -151,8 +151,8 @@ class Executor {
   void receive(const Action& action);
   void clip();
   /// Returns run(); errors raised by the layer name it.
-  template <class Run>
-  auto in_layer_of(const Action& action, const Run& run);
+  template <class Body>
+  auto in_layer_of(const Action& action, const Body& body);
   model::Context context_of(const Action& action);
   const model::Values& input_of(const Action& action) const {
     return run_.values.output({action.layer - 1, action.micro_batch});
