@@ -303,7 +303,7 @@ void BudgetCases::expect_bits_and_peaks_of_random_programs(const std::string& ch
         stage = before;
     }
     const std::string name = concat(chain, ", program ", seed);
-    SCOPED_TRACE(concat(name, ":\n", program::to_text(plan::compile(plan))));
+    SCOPED_TRACE(concat(name, ":\n", program::to_text(plan::compile_passes(plan))));
     ASSERT_EQ(subject.fault(plan), "");
     expect_bits_and_peak(subject, plan, Bytes(0), name);
     if (testing::Test::HasFailure()) return;

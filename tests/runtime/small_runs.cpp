@@ -39,7 +39,7 @@ program::Program program_of(const plan::Plan& plan, const model::ChainModel& mod
                                                    ? program::WeightsKind::kFrozen
                                                    : program::WeightsKind::kTrained;
   return program::with_weights(
-      plan::compile(plan),
+      plan::compile_passes(plan),
       {.kinds = kinds, .at_once = plan.weights_at_once, .has_replicas = plan.replicas > 1});
 }
 
