@@ -183,8 +183,8 @@ plan::Infeasible none_runs(const Question& question) {
           .available = question.platform.ranks.front().memory,
           .where = concat(
               "found ", *question.group,
-              ", but no plan whose micro-batches can pass in groups of so many without "
-              "ranks that wait in a circle; use smaller groups, or leave the size to the planner")};
+              ", but with groups of that size ranks wait for each other in a circle in every plan "
+              "that was tried; use smaller groups, or leave the size to the planner")};
 }
 
 /// The faster of groups that keep inputs and groups that keep tapes; empty where all plans would

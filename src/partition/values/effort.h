@@ -9,7 +9,7 @@ namespace trireme::partition {
 /// Layers up to which exhaustive copy searches are fast.
 inline constexpr int kFewLayers = 32;
 
-/// Whether there are so many layers x stages that a plan takes seconds or more.
+/// Whether layers x stages are above the number from which a plan takes seconds or more.
 inline bool is_large(const Problem& problem) {
   constexpr int kMost = 2000;
   return problem.chain.length() * problem.stages > kMost;
