@@ -3,9 +3,8 @@
 # include inside a module that has rooms within its own room and those below.
 cmake_minimum_required(VERSION 3.25)
 set(owners
-  core:xxhash.h io:yaml-cpp io:nlohmann config:nlohmann plan:nlohmann chain:nlohmann report:nlohmann
-  simulate:nlohmann solve:nlohmann
-  comm_mpi:mpi.h comm_nccl:nccl.h comm_nccl:cuda tier_cuda:cuda kernels_cuda:cuda kernels_cuda:nvrtc cuda:cuda app:CLI app_runtime:CLI record:nlohmann)
+  core:xxhash.h io:yaml-cpp io:nlohmann
+  comm_mpi:mpi.h comm_nccl:nccl.h comm_nccl:cuda tier_cuda:cuda kernels_cuda:cuda kernels_cuda:nvrtc cuda:cuda app:CLI app_runtime:CLI)
 set(torch_owners model tier device tier_cuda comm_nccl kernels_cuda cuda profile data runtime app_runtime)
 # The header through which others ask a module that has rooms.
 set(module_entrance_partition planner.h)
