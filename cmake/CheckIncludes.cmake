@@ -3,9 +3,8 @@
 # include inside a module that has rooms within its own room and those below.
 cmake_minimum_required(VERSION 3.25)
 set(owners
-  core:xxhash.h io:yaml-cpp io:nlohmann config:nlohmann plan:nlohmann chain:nlohmann report:nlohmann
-  simulate:nlohmann solve:nlohmann
-  comm_mpi:mpi.h cuda:cuda cuda:nccl.h cuda:nvrtc app:CLI app_runtime:CLI record:nlohmann)
+  core:xxhash.h io:yaml-cpp io:nlohmann
+  comm_mpi:mpi.h cuda:cuda cuda:nccl.h cuda:nvrtc app:CLI app_runtime:CLI)
 set(torch_owners model tier device cuda profile data runtime ranks prepare app_runtime)
 # The header through which others ask a module that has rooms.
 set(module_entrance_partition planner.h)

@@ -10,6 +10,7 @@
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/core/visible.h"
+#include "trireme/io/json.h"
 #include "trireme/io/node.h"
 #include "trireme/partition/planner.h"
 #include "trireme/report/text.h"
@@ -72,18 +73,21 @@ int check_job(const CheckArguments& arguments) {
   const config::JobSpec job =
       config::load_job(arguments.file, {.settings = arguments.settings, .own_models = {}});
   const std::string resolved = config::to_yaml(job);
-  const bool is_open = config::has_open_shape(job);
-  const std::string micro_batches = is_open ? "" : std::to_string(config::micro_batches(job));
+  io::Json micro_batches;  // null where they are open
+  if (!config::has_open_shape(job)) micro_batches = config::micro_batches(job);
   if (arguments.json) {
-    std::cout << "{\"format\": \"trireme-check/1\", \"kind\": \"job\", \"micro_batches\": "
-              << (is_open ? "null" : micro_batches) << ", \"job\": " << io::json_text(resolved)
-              << "}\n";
+    std::cout << io::one_line({{"format", "trireme-check/1"},
+                               {"kind", "job"},
+                               {"micro_batches", micro_batches},
+                               {"job", resolved}})
+              << "\n";
   } else {
     std::cout << resolved;
   }
   std::cerr << visible(arguments.file) << " was read as a job: "
-            << (is_open ? "stages, replicas and micro-batches are chosen when it runs"
-                        : micro_batches + " micro-batches per step and replica")
+            << (micro_batches.is_null()
+                    ? "stages, replicas and micro-batches are chosen when it runs"
+                    : io::one_line(micro_batches) + " micro-batches per step and replica")
             << "\n";
   return kDone;
 }
@@ -116,11 +120,14 @@ int check_chain(const CheckArguments& arguments) {
   const Bytes needed = partition::keep_all_budget(alone);
   const Seconds ideal = partition::ideal_step(alone);
   if (arguments.json) {
-    std::cout << "{\"format\": \"trireme-check/1\", \"kind\": \"chain\", \"layers\": "
-              << chain.length() << ", \"digest\": " << io::json_text(chain::digest(chain))
-              << ", \"ideal_s\": " << to_text(ideal.count())
-              << ", \"static_bytes\": " << fixed.count()
-              << ", \"keep_all_bytes\": " << needed.count() << "}\n";
+    std::cout << io::one_line({{"format", "trireme-check/1"},
+                               {"kind", "chain"},
+                               {"layers", chain.length()},
+                               {"digest", chain::digest(chain)},
+                               {"ideal_s", ideal.count()},
+                               {"static_bytes", fixed.count()},
+                               {"keep_all_bytes", needed.count()}})
+              << "\n";
   } else {
     std::cout << "layers    " << chain.length() << "\ndigest    " << chain::digest(chain)
               << "\nideal     " << to_text(ideal) << " per micro-batch\nstatic    "
@@ -133,8 +140,10 @@ int check_chain(const CheckArguments& arguments) {
 int check_platform(const CheckArguments& arguments) {
   const chain::Platform platform = chain::load_platform(arguments.file);
   if (arguments.json) {
-    std::cout << "{\"format\": \"trireme-check/1\", \"kind\": \"platform\", \"ranks\": "
-              << platform.ranks.size() << "}\n";
+    std::cout << io::one_line({{"format", "trireme-check/1"},
+                               {"kind", "platform"},
+                               {"ranks", platform.ranks.size()}})
+              << "\n";
   } else {
     std::cout << chain::to_yaml(platform);
   }

@@ -5,6 +5,7 @@
 #include "trireme/core/digest.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/io/json.h"
 
 #include <algorithm>
 #include <bit>
@@ -23,18 +24,15 @@ constexpr std::size_t kFlushed = std::size_t{64} << 20;
 constexpr std::size_t kAlignment = 8;
 
 std::string head_of(const std::vector<Spec>& tensors) {
-  std::vector<std::string> entries{R"("__metadata__":{"format":"pt"})"};
+  io::Json entries{{"__metadata__", {{"format", "pt"}}}};
   std::int64_t begin = 0;
   for (const Spec& tensor : tensors) {
-    std::vector<std::string> sizes;
-    for (const std::int64_t size : tensor.sizes) sizes.push_back(concat(size));
     const std::int64_t end = begin + tensor.size.count();
-    entries.push_back(concat(io::json_text(tensor.name), ":{\"dtype\":\"", tensor.type,
-                             "\",\"shape\":[", join(sizes, ","), "],\"data_offsets\":[", begin, ",",
-                             end, "]}"));
+    entries[tensor.name] = {
+        {"dtype", tensor.type}, {"shape", tensor.sizes}, {"data_offsets", {begin, end}}};
     begin = end;
   }
-  std::string head = concat("{", join(entries, ","), "}");
+  std::string head = io::one_line(entries);
   head.append((kAlignment - head.size() % kAlignment) % kAlignment, ' ');
   return head;
 }

@@ -6,6 +6,7 @@
 
 #include "trireme/config/huggingface.h"
 #include "trireme/core/text.h"
+#include "trireme/io/json.h"
 
 #include <fnmatch.h>
 
@@ -56,6 +57,12 @@ bool is_set(const io::Node& node) {
       return node.text() != "false" && node.text() != "0" && !node.text().empty();
   }
   return true;
+}
+
+/// Without a point where it may be: peft has whole numbers for alpha.
+io::Json whole_or_not(double value) {
+  if (value == std::floor(value)) return static_cast<std::int64_t>(value);
+  return value;
 }
 
 }  // namespace
@@ -110,22 +117,20 @@ double adapters_dropout(const io::Node& config) {
 
 std::string adapters_config(const ModelSpec& model, const std::string& base) {
   const Adapters adapters = adapters_of(model).value();
-  std::vector<std::string> modules;
+  io::Json modules = io::Json::array();
   for (const auto& [ours, theirs] : linear_modules(model))
     if (std::find(adapters.targets.begin(), adapters.targets.end(), ours) != adapters.targets.end())
-      modules.push_back(io::json_text(theirs));
-  return json_of({{"peft_type", "\"LORA\""},
-                  {"task_type", "\"CAUSAL_LM\""},
-                  {"base_model_name_or_path", io::json_text(base)},
-                  {kRank, concat(adapters.rank)},
-                  {kAlpha, to_text(adapters.alpha)},
-                  {kTargets, concat("[", join(modules, ", "), "]")},
-                  {kDropout, "0.0"},
-                  {"bias", "\"none\""},
-                  {"fan_in_fan_out", flag_text(std::holds_alternative<GptSpec>(model))},
-                  {"inference_mode", "true"}},
-                 "  ") +
-         "\n";
+      modules.push_back(theirs);
+  return io::document({{"peft_type", "LORA"},
+                       {"task_type", "CAUSAL_LM"},
+                       {"base_model_name_or_path", base},
+                       {kRank, adapters.rank},
+                       {kAlpha, whole_or_not(adapters.alpha)},
+                       {kTargets, std::move(modules)},
+                       {kDropout, 0.0},
+                       {"bias", "none"},
+                       {"fan_in_fan_out", std::holds_alternative<GptSpec>(model)},
+                       {"inference_mode", true}});
 }
 
 std::vector<std::string> trained_patterns(const ModelSpec& model) {

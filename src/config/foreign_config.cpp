@@ -51,20 +51,4 @@ void ForeignConfig::require_whole(std::string_view key, int expected) const {
     fail(key, concat("is ", *found, ", must be ", expected, " for the model here"));
 }
 
-std::string json_of(const JsonEntries& entries, const std::string& indent) {
-  std::vector<std::string> lines;
-  for (const auto& [key, value] : entries)
-    lines.push_back(concat(indent, io::json_text(key), ": ", value));
-  return concat("{\n", join(lines, ",\n"), "\n", indent.substr(2), "}");
-}
-
-std::string flag_text(bool value) {
-  return value ? "true" : "false";
-}
-
-std::string float_text(double value) {
-  const std::string text = to_text(value);
-  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
-}
-
 }  // namespace trireme::config

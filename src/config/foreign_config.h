@@ -41,11 +41,4 @@ class ForeignConfig {
   io::Node node_;
 };
 
-/// Keys and their values in JSON.
-using JsonEntries = std::vector<std::pair<std::string, std::string>>;
-std::string json_of(const JsonEntries& entries, const std::string& indent);
-std::string flag_text(bool value);
-/// With a decimal point: transformers tell 8 from 8.0.
-std::string float_text(double value);
-
 }  // namespace trireme::config

@@ -5,6 +5,7 @@
 #include "llama_sight.h"
 
 #include "trireme/core/text.h"
+#include "trireme/io/json.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -49,12 +50,13 @@ int blocks_of(const ForeignConfig& config);
 /// How many tokens a token of a llama sees, itself included; nothing: all.
 std::optional<int> window_of(const ForeignConfig& config);
 
-JsonEntries entries_of(const GptSpec& spec);
-JsonEntries entries_of(const LlamaSpec& spec);
-std::string rope_scaling_of(const LlamaSpec& spec);
+io::Json json_of(const GptSpec& spec);
+io::Json json_of(const LlamaSpec& spec);
+/// Null where positions are not scaled.
+io::Json rope_scaling_of(const LlamaSpec& spec);
 
-/// Token ids as JSON: one, a list of them, or null.
-std::string token_ids(const std::optional<io::Node>& node);
+/// One token id, a list of them, or null.
+io::Json token_ids(const std::optional<io::Node>& node);
 
 }  // namespace
 
@@ -98,19 +100,19 @@ ModelSpec read_huggingface(const io::Node& node) {
 
 std::optional<std::string> to_huggingface(const ModelSpec& model,
                                           const std::optional<io::Node>& began_with) {
-  JsonEntries entries;
-  if (const auto* gpt = std::get_if<GptSpec>(&model)) entries = entries_of(*gpt);
-  if (const auto* llama = std::get_if<LlamaSpec>(&model)) entries = entries_of(*llama);
-  if (entries.empty()) return std::nullopt;
+  io::Json json;
+  if (const auto* gpt = std::get_if<GptSpec>(&model)) json = json_of(*gpt);
+  if (const auto* llama = std::get_if<LlamaSpec>(&model)) json = json_of(*llama);
+  if (json.is_null()) return std::nullopt;
   // Rotary positions are unbounded: training on shorter texts keeps the longest text.
   const auto most = began_with && !window_of(ForeignConfig(*began_with))
                         ? ForeignConfig(*began_with).whole(kPositions)
                         : std::nullopt;
-  for (auto& [key, value] : entries)
-    if (key == kPositions && most) value = concat(std::max(*most, std::stoi(value)));
+  if (most && json.contains(kPositions))
+    json[kPositions] = std::max(*most, json[kPositions].get<int>());
   for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"})
-    entries.emplace_back(key, began_with ? token_ids(began_with->find(key)) : "null");
-  return json_of(entries, "  ") + "\n";
+    json[key] = began_with ? token_ids(began_with->find(key)) : io::Json();
+  return io::document(json);
 }
 
 namespace {
@@ -252,60 +254,59 @@ void require_whole_heads(const ForeignConfig& config) {
                                  ", must be 1: rotary positions apply to all of a head here"));
 }
 
-JsonEntries entries_of(const GptSpec& spec) {
-  return {{"architectures", "[\"GPT2LMHeadModel\"]"},
-          {"model_type", "\"gpt2\""},
-          {"n_layer", concat(spec.blocks)},
-          {"n_embd", concat(spec.width)},
-          {"n_head", concat(spec.heads)},
-          {"n_positions", concat(spec.table_rows())},
-          {"vocab_size", concat(spec.vocabulary)},
-          {"activation_function", "\"gelu_new\""},
-          {"layer_norm_epsilon", float_text(spec.norm_epsilon)},
-          {"tie_word_embeddings", flag_text(spec.tied_head)},
-          {"embd_pdrop", float_text(spec.dropout)},
-          {"resid_pdrop", float_text(spec.dropout)},
-          {"attn_pdrop", "0.0"}};
+io::Json json_of(const GptSpec& spec) {
+  return {{"architectures", io::Json::array({"GPT2LMHeadModel"})},
+          {"model_type", "gpt2"},
+          {"n_layer", spec.blocks},
+          {"n_embd", spec.width},
+          {"n_head", spec.heads},
+          {"n_positions", spec.table_rows()},
+          {"vocab_size", spec.vocabulary},
+          {"activation_function", "gelu_new"},
+          {"layer_norm_epsilon", spec.norm_epsilon},
+          {"tie_word_embeddings", spec.tied_head},
+          {"embd_pdrop", spec.dropout},
+          {"resid_pdrop", spec.dropout},
+          {"attn_pdrop", 0.0}};
 }
 
-JsonEntries entries_of(const LlamaSpec& spec) {
+io::Json json_of(const LlamaSpec& spec) {
   const std::string name = spec.qkv_bias ? "Qwen2" : "Llama";
-  return {{"architectures", concat("[\"", name, "ForCausalLM\"]")},
-          {"model_type", io::json_text(spec.qkv_bias ? kWithBiases : "llama")},
-          {"num_hidden_layers", concat(spec.blocks)},
-          {"hidden_size", concat(spec.width)},
-          {"num_attention_heads", concat(spec.heads)},
-          {"num_key_value_heads", concat(spec.key_value_heads())},
-          {"intermediate_size", concat(spec.hidden_width())},
-          {kPositions, concat(spec.context)},
-          {"vocab_size", concat(spec.vocabulary)},
-          {"hidden_act", "\"silu\""},
-          {"rms_norm_eps", float_text(spec.norm_epsilon)},
-          {"rope_theta", float_text(spec.rope_base)},
+  return {{"architectures", io::Json::array({name + "ForCausalLM"})},
+          {"model_type", spec.qkv_bias ? kWithBiases : "llama"},
+          {"num_hidden_layers", spec.blocks},
+          {"hidden_size", spec.width},
+          {"num_attention_heads", spec.heads},
+          {"num_key_value_heads", spec.key_value_heads()},
+          {"intermediate_size", spec.hidden_width()},
+          {kPositions, spec.context},
+          {"vocab_size", spec.vocabulary},
+          {"hidden_act", "silu"},
+          {"rms_norm_eps", spec.norm_epsilon},
+          {"rope_theta", spec.rope_base},
           {"rope_scaling", rope_scaling_of(spec)},
-          {"tie_word_embeddings", flag_text(spec.tied_head)},
-          {"attention_bias", "false"},
-          {"mlp_bias", "false"}};
+          {"tie_word_embeddings", spec.tied_head},
+          {"attention_bias", false},
+          {"mlp_bias", false}};
 }
 
-std::string rope_scaling_of(const LlamaSpec& spec) {
-  if (spec.rope_scaling == "none") return "null";
-  JsonEntries entries{{"rope_type", io::json_text(spec.rope_scaling)},
-                      {"factor", float_text(spec.rope_factor)}};
+io::Json rope_scaling_of(const LlamaSpec& spec) {
+  if (spec.rope_scaling == "none") return nullptr;
+  io::Json json{{"rope_type", spec.rope_scaling}, {"factor", spec.rope_factor}};
   if (spec.rope_scaling == "llama3") {
-    entries.emplace_back("low_freq_factor", float_text(spec.rope_low_turns));
-    entries.emplace_back("high_freq_factor", float_text(spec.rope_high_turns));
-    entries.emplace_back("original_max_position_embeddings", concat(spec.rope_original_context));
+    json["low_freq_factor"] = spec.rope_low_turns;
+    json["high_freq_factor"] = spec.rope_high_turns;
+    json[kOriginal] = spec.rope_original_context;
   }
-  return json_of(entries, "    ");
+  return json;
 }
 
-std::string token_ids(const std::optional<io::Node>& node) {
-  if (!node || node->kind() == io::Node::Kind::kNull) return "null";
-  if (node->kind() != io::Node::Kind::kList) return concat(node->integer(-1, kMostToken));
-  std::vector<std::string> ids;
-  for (const io::Node& id : node->list()) ids.push_back(concat(id.integer(-1, kMostToken)));
-  return concat("[", join(ids, ", "), "]");
+io::Json token_ids(const std::optional<io::Node>& node) {
+  if (!node || node->kind() == io::Node::Kind::kNull) return nullptr;
+  if (node->kind() != io::Node::Kind::kList) return node->integer(-1, kMostToken);
+  io::Json ids = io::Json::array();
+  for (const io::Node& id : node->list()) ids.push_back(id.integer(-1, kMostToken));
+  return ids;
 }
 
 }  // namespace

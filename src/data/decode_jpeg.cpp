@@ -1,5 +1,4 @@
-// JPEG decoding with libjpeg. Its errors longjmp, so no object is constructed between the setjmp
-// and the calls that may jump.
+// JPEG decoding with libjpeg, whose errors jump: to one place alone, which throws instead.
 // SPDX-License-Identifier: Apache-2.0
 #include "picture.h"
 
@@ -24,48 +23,49 @@ std::vector<std::uint8_t> colours_of(const std::vector<std::uint8_t>& inks, bool
 
 class JpegReader {
  public:
-  JpegReader();
+  /// `name` is for errors.
+  explicit JpegReader(std::string_view name);
   ~JpegReader() { jpeg_destroy_decompress(&image_); }
   JpegReader(const JpegReader&) = delete;
   JpegReader& operator=(const JpegReader&) = delete;
 
-  /// Both return false if the file is damaged; message() says how.
-  bool begin(std::span<const std::byte> bytes);
-  bool read_rows(std::uint8_t* into);
+  /// Both throw InputError if the file is damaged, std::bad_alloc if libjpeg got no memory.
+  void begin(std::span<const std::byte> bytes);
+  void read_rows(std::uint8_t* into);
 
   std::int64_t width() const { return image_.output_width; }
   std::int64_t height() const { return image_.output_height; }
   std::int64_t channels() const { return image_.output_components; }
   /// Adobe's programs write CMYK with 255 for no ink.
   bool is_inverted() const { return image_.saw_Adobe_marker != 0; }
-  const char* message() const { return message_.data(); }
-  /// Whether memory ran out, rather than the file being damaged.
-  bool lacks_memory() const { return lacks_memory_; }
 
  private:
+  /// Makes `calls` of libjpeg, and throws where they jump back to here. They construct nothing that
+  /// has a destructor.
+  template <class Calls>
+  void make(const Calls& calls) {
+    if (setjmp(place_) != 0) fail();
+    calls();
+  }
+  [[noreturn]] void fail();
   [[noreturn]] static void jump(j_common_ptr image);
   static void note(j_common_ptr image, int level);
 
+  std::string_view name_;
   jpeg_decompress_struct image_{};
   jpeg_error_mgr errors_{};
   std::jmp_buf place_{};
-  std::array<char, JMSG_LENGTH_MAX> message_{};
-  bool lacks_memory_ = false;
 };
 
 }  // namespace
 
 Picture decode_jpeg(std::span<const std::byte> bytes, std::string_view name) {
-  JpegReader reader;
-  const auto fail = [&] {
-    if (reader.lacks_memory()) throw std::bad_alloc();
-    throw InputError(concat(name, ": is not a whole JPEG image: ", reader.message()));
-  };
-  if (!reader.begin(bytes)) fail();
+  JpegReader reader(name);
+  reader.begin(bytes);
   require_size(reader.width(), reader.height(), name);
   std::vector<std::uint8_t> pixels(
       static_cast<std::size_t>(reader.channels() * reader.height() * reader.width()));
-  if (!reader.read_rows(pixels.data())) fail();
+  reader.read_rows(pixels.data());
   if (reader.channels() == kInks)
     return from_interleaved(colours_of(pixels, reader.is_inverted()), 3, reader.height(),
                             reader.width());
@@ -74,36 +74,36 @@ Picture decode_jpeg(std::span<const std::byte> bytes, std::string_view name) {
 
 namespace {
 
-JpegReader::JpegReader() {
+JpegReader::JpegReader(std::string_view name) : name_(name) {
   image_.err = jpeg_std_error(&errors_);
   image_.client_data = this;
   errors_.error_exit = jump;
   errors_.emit_message = note;
 }
 
-bool JpegReader::begin(std::span<const std::byte> bytes) {
-  if (setjmp(place_) != 0) return false;
-  jpeg_create_decompress(&image_);
-  image_.client_data = this;
-  jpeg_mem_src(&image_, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
-  jpeg_read_header(&image_, TRUE);
-  const J_COLOR_SPACE space = image_.jpeg_color_space;
-  const bool has_inks = space == JCS_CMYK || space == JCS_YCCK;
-  image_.out_color_space = has_inks ? JCS_CMYK : space == JCS_GRAYSCALE ? JCS_GRAYSCALE : JCS_RGB;
-  jpeg_calc_output_dimensions(&image_);
-  return true;
+void JpegReader::begin(std::span<const std::byte> bytes) {
+  make([&] {
+    jpeg_create_decompress(&image_);
+    image_.client_data = this;
+    jpeg_mem_src(&image_, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+    jpeg_read_header(&image_, TRUE);
+    const J_COLOR_SPACE space = image_.jpeg_color_space;
+    const bool has_inks = space == JCS_CMYK || space == JCS_YCCK;
+    image_.out_color_space = has_inks ? JCS_CMYK : space == JCS_GRAYSCALE ? JCS_GRAYSCALE : JCS_RGB;
+    jpeg_calc_output_dimensions(&image_);
+  });
 }
 
-bool JpegReader::read_rows(std::uint8_t* into) {
-  if (setjmp(place_) != 0) return false;
-  jpeg_start_decompress(&image_);
-  while (image_.output_scanline < image_.output_height) {
-    JSAMPROW row = into + static_cast<std::size_t>(image_.output_scanline) * image_.output_width *
-                              static_cast<std::size_t>(image_.output_components);
-    jpeg_read_scanlines(&image_, &row, 1);
-  }
-  jpeg_finish_decompress(&image_);
-  return true;
+void JpegReader::read_rows(std::uint8_t* into) {
+  make([&] {
+    jpeg_start_decompress(&image_);
+    while (image_.output_scanline < image_.output_height) {
+      JSAMPROW row = into + static_cast<std::size_t>(image_.output_scanline) * image_.output_width *
+                                static_cast<std::size_t>(image_.output_components);
+      jpeg_read_scanlines(&image_, &row, 1);
+    }
+    jpeg_finish_decompress(&image_);
+  });
 }
 
 std::vector<std::uint8_t> colours_of(const std::vector<std::uint8_t>& inks, bool is_inverted) {
@@ -119,11 +119,15 @@ std::vector<std::uint8_t> colours_of(const std::vector<std::uint8_t>& inks, bool
   return colours;
 }
 
+void JpegReader::fail() {
+  if (errors_.msg_code == JERR_OUT_OF_MEMORY) throw std::bad_alloc();
+  std::array<char, JMSG_LENGTH_MAX> message{};
+  errors_.format_message(reinterpret_cast<j_common_ptr>(&image_), message.data());
+  throw InputError(concat(name_, ": is not a whole JPEG image: ", message.data()));
+}
+
 void JpegReader::jump(j_common_ptr image) {
-  auto* reader = static_cast<JpegReader*>(image->client_data);
-  reader->lacks_memory_ = image->err->msg_code == JERR_OUT_OF_MEMORY;
-  reader->errors_.format_message(image, reader->message_.data());
-  std::longjmp(reader->place_, 1);
+  std::longjmp(static_cast<JpegReader*>(image->client_data)->place_, 1);
 }
 
 void JpegReader::note(j_common_ptr image, int level) {

@@ -3,7 +3,6 @@
 
 #include "trireme/chain/cost_fields.h"
 #include "trireme/core/text.h"
-#include "trireme/io/node.h"
 
 #include <algorithm>
 
@@ -19,7 +18,7 @@ struct Group {
 std::vector<Group> groups_of(const chain::Chain& chain);
 chain::LayerCost sums_of(const chain::Chain& chain);
 std::vector<std::string> row_of(const std::string& name, const chain::LayerCost& cost);
-std::string layer_json(const chain::LayerCost& layer);
+io::Json layer_json(const chain::LayerCost& layer);
 
 }  // namespace
 
@@ -42,12 +41,13 @@ std::string to_table(const chain::Chain& chain) {
                 "part of a backward that may be deferred, for which 'pending' is held.\n");
 }
 
-std::string to_json(const chain::Chain& chain) {
-  std::vector<std::string> layers;
+io::Json to_json(const chain::Chain& chain) {
+  io::Json layers = io::Json::array();
   for (const chain::LayerCost& layer : chain.layers) layers.push_back(layer_json(layer));
-  return concat("{\"format\": \"trireme-chain/1\", \"name\": ", io::json_text(chain.name),
-                ", \"input_bytes\": ", chain.input.count(), ", \"layers\": [", join(layers, ", "),
-                "]}");
+  return {{"format", "trireme-chain/1"},
+          {"name", chain.name},
+          {"input_bytes", chain.input.count()},
+          {"layers", std::move(layers)}};
 }
 
 namespace {
@@ -101,15 +101,15 @@ std::vector<std::string> row_of(const std::string& name, const chain::LayerCost&
           cost.split ? to_text(cost.split->pending) : "-"};
 }
 
-std::string layer_json(const chain::LayerCost& layer) {
-  std::string json = concat("{\"name\": ", io::json_text(layer.name));
+io::Json layer_json(const chain::LayerCost& layer) {
+  io::Json json{{"name", layer.name}};
   const auto write = [&](const chain::CostField& field, const auto& value) {
     const bool is_time = field.grows == chain::Grows::kUpdate;  // here 0 is a measurement, too
     if (!is_time && chain::is_left_out(field, value.count() == 0, layer)) return;
-    json += concat(", \"", field.key, "\": ", chain::text_of(value));
+    json[std::string(field.key)] = value.count();
   };
   chain::walk(write, layer);
-  return json + "}";
+  return json;
 }
 
 }  // namespace

@@ -4,9 +4,9 @@
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/io/file.h"
+#include "trireme/io/json.h"
 #include "trireme/io/pieces.h"
 
-#include <nlohmann/json.hpp>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -19,7 +19,7 @@
 namespace trireme::record {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using io::Json;
 
 /// The lines of steps before `first_step`.
 std::string earlier_lines(const std::filesystem::path& file, std::int64_t first_step);
@@ -69,7 +69,7 @@ void MetricsFile::append(const MetricsLine& line) {
   Json json;
   json["step"] = line.step;
   for (const Scalar& scalar : line.values) json[scalar.name] = scalar.value;
-  out_ << json.dump() + "\n" << std::flush;
+  out_ << io::one_line(json) + "\n" << std::flush;
   if (!out_) fail_write(file_);
 }
 

@@ -4,9 +4,8 @@
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/io/file.h"
+#include "trireme/io/json.h"
 #include "trireme/io/node.h"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -16,7 +15,7 @@
 namespace trireme::record {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using io::Json;
 
 constexpr std::array kEndings{Ending::kCompleted, Ending::kStopped, Ending::kDiverged,
                               Ending::kFailed};
@@ -72,7 +71,7 @@ std::string to_json(const RunSummary& summary) {
   json["ranks"] = Json::array();
   for (const RankSummary& rank : summary.ranks)
     json["ranks"].push_back(rank_json(rank, planned_for(rank, summary)));
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return io::document(json);
 }
 
 std::optional<double> bubble(const RunSummary& summary) {

@@ -4,8 +4,7 @@
 #include "rows.h"
 
 #include "trireme/core/text.h"
-
-#include <nlohmann/json.hpp>
+#include "trireme/io/json.h"
 
 #include <map>
 #include <string_view>
@@ -14,7 +13,7 @@
 namespace trireme::report {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using io::Json;
 
 /// The processes of one step: rank r is number first + r.
 struct Group {
@@ -86,7 +85,7 @@ void append(Json& events, const simulate::Simulation& simulation, const chain::C
 }
 
 std::string document(Json events) {
-  return Json{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}}.dump() + "\n";
+  return io::one_line({{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}}) + "\n";
 }
 
 int thread_of(const Row& row) {

@@ -3,16 +3,15 @@
 #include "plan_ranks.h"
 
 #include "trireme/core/text.h"
+#include "trireme/io/json.h"
 #include "trireme/report/text.h"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 
 namespace trireme::report {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using io::Json;
 
 /// Most values listed at a peak.
 constexpr std::size_t kMostContents = 6;
@@ -42,18 +41,16 @@ std::string to_json(const plan::Plan& plan, const simulate::Simulation& simulati
   Json ranks = Json::array();
   for (std::size_t rank = 0; rank < simulation.ranks.size(); ++rank)
     ranks.push_back(rank_json(plan, simulation.ranks[rank], static_cast<int>(rank)));
-  return Json{{"format", "trireme-simulation/1"},
-              {"chain", plan.chain_name},
-              {"schedule", plan.schedule},
-              {"micro_batches", plan.micro_batches},
-              {"group", plan.group},
-              {"step_s", simulation.step.count()},
-              {"ideal_s", ideal_step(simulation).count()},
-              {"bubble", simulation.bubble},
-              {"recompute_s", simulation.recompute.count()},
-              {"ranks", std::move(ranks)}}
-             .dump(1) +
-         "\n";
+  return io::document({{"format", "trireme-simulation/1"},
+                       {"chain", plan.chain_name},
+                       {"schedule", plan.schedule},
+                       {"micro_batches", plan.micro_batches},
+                       {"group", plan.group},
+                       {"step_s", simulation.step.count()},
+                       {"ideal_s", ideal_step(simulation).count()},
+                       {"bubble", simulation.bubble},
+                       {"recompute_s", simulation.recompute.count()},
+                       {"ranks", std::move(ranks)}});
 }
 
 namespace {

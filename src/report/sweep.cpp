@@ -3,8 +3,7 @@
 #include "trireme/report/sweep.h"
 
 #include "trireme/core/text.h"
-
-#include <nlohmann/json.hpp>
+#include "trireme/io/json.h"
 
 namespace trireme::report {
 namespace {
@@ -34,9 +33,9 @@ std::string to_csv(const Sweep& sweep) {
 }
 
 std::string to_json(const Sweep& sweep) {
-  nlohmann::ordered_json points = nlohmann::ordered_json::array();
+  io::Json points = io::Json::array();
   for (const SweepPoint& point : sweep.points) {
-    nlohmann::ordered_json entry{{"budget_bytes", point.budget.count()}, {"solver", point.solver}};
+    io::Json entry{{"budget_bytes", point.budget.count()}, {"solver", point.solver}};
     if (const auto& cost = point.cost) {
       entry["step_s"] = cost->step.count();
       entry["recompute_s"] = cost->recompute.count();
@@ -48,14 +47,12 @@ std::string to_json(const Sweep& sweep) {
     }
     points.push_back(std::move(entry));
   }
-  return nlohmann::ordered_json{{"format", "trireme-sweep/1"},
-                                {"chain", sweep.chain_name},
-                                {"micro_batches", sweep.micro_batches},
-                                {"ideal_s", sweep.ideal.count()},
-                                {"solvers", sweep.solvers},
-                                {"points", std::move(points)}}
-             .dump(1) +
-         "\n";
+  return io::document({{"format", "trireme-sweep/1"},
+                       {"chain", sweep.chain_name},
+                       {"micro_batches", sweep.micro_batches},
+                       {"ideal_s", sweep.ideal.count()},
+                       {"solvers", sweep.solvers},
+                       {"points", std::move(points)}});
 }
 
 namespace {

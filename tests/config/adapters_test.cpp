@@ -176,6 +176,8 @@ TEST(Adapters, AreDescribedAsTheyAreRead) {
   for (const ModelSpec& model : {ModelSpec(gpt), ModelSpec(llama)}) {
     const io::Node document = io::parse(adapters_config(model, "./base"), "c.json");
     EXPECT_EQ(read_adapters(document, model), adapters_of(model));
+    EXPECT_EQ(document.find("lora_alpha")->text(),
+              std::holds_alternative<GptSpec>(model) ? "7.5" : "16");
     EXPECT_EQ(document.find("base_model_name_or_path")->text(), "./base");
     EXPECT_EQ(document.find("fan_in_fan_out")->boolean(), std::holds_alternative<GptSpec>(model));
   }

@@ -17,6 +17,11 @@ Spec spec_of(const std::string& config) {
   return std::get<Spec>(read_huggingface(io::parse(config, "w/config.json")));
 }
 
+/// The config.json that is written for a model.
+io::Node written(const ModelSpec& model, const std::optional<io::Node>& began_with = {}) {
+  return io::parse(to_huggingface(model, began_with).value(), "config.json");
+}
+
 // The keys of https://huggingface.co/openai-community/gpt2/blob/main/config.json that matter.
 TEST(HuggingFace, ReadsGpt2) {
   const auto spec = spec_of<GptSpec>(R"({
@@ -99,8 +104,7 @@ TEST(HuggingFace, BoundsTheContextByTheWindow) {
   EXPECT_EQ(spec.context, 512);
   const io::Node began_with = io::parse(
       R"({"model_type": "mistral", "sliding_window": 512, "max_position_embeddings": 8192})", "c");
-  EXPECT_THAT(to_huggingface(spec, began_with).value(),
-              HasSubstr("\"max_position_embeddings\": 512,"));
+  EXPECT_EQ(written(spec, began_with).find("max_position_embeddings")->text(), "512");
 }
 
 // As Qwen2Config.__post_init__ of transformers 5 chooses layer_types.
@@ -179,12 +183,22 @@ TEST(HuggingFace, KeepsWhatTheWeightsSaidOfSpecialTokens) {
       io::parse(R"({"bos_token_id": 1, "eos_token_id": [2, 3], "hidden_size": 9,
                     "max_position_embeddings": 8192})",
                 "config.json");
-  const std::string text = to_huggingface(LlamaSpec{}, began_with).value();
-  EXPECT_THAT(text, HasSubstr("\"bos_token_id\": 1,"));
-  EXPECT_THAT(text, HasSubstr("\"eos_token_id\": [2, 3],"));
-  EXPECT_THAT(text, HasSubstr("\"pad_token_id\": null"));
-  EXPECT_THAT(text, HasSubstr("\"hidden_size\": 384,"));
-  EXPECT_THAT(text, HasSubstr("\"max_position_embeddings\": 8192,"));
+  const io::Node config = written(LlamaSpec{}, began_with);
+  EXPECT_EQ(config.find("bos_token_id")->text(), "1");
+  ASSERT_EQ(config.find("eos_token_id")->list().size(), 2U);
+  EXPECT_EQ(config.find("eos_token_id")->list()[0].text(), "2");
+  EXPECT_EQ(config.find("eos_token_id")->list()[1].text(), "3");
+  EXPECT_EQ(config.find("pad_token_id")->kind(), io::Node::Kind::kNull);
+  EXPECT_EQ(config.find("hidden_size")->text(), "384");
+  EXPECT_EQ(config.find("max_position_embeddings")->text(), "8192");
+}
+
+// transformers check that a float is none of Python's int.
+TEST(HuggingFace, WritesFloatsWithAPoint) {
+  const io::Node llama = written(LlamaSpec{.rope_base = 500000});
+  EXPECT_EQ(llama.find("rope_theta")->text(), "500000.0");
+  EXPECT_EQ(llama.find("rms_norm_eps")->text(), "1e-05");
+  EXPECT_EQ(written(GptSpec{}).find("attn_pdrop")->text(), "0.0");
 }
 
 TEST(HuggingFace, KnowsNoOtherKinds) {

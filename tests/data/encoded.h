@@ -31,8 +31,10 @@ inline std::string encoded_png(const std::string& pixels, int width, int height,
   return file;
 }
 
-/// JPEG with 1, 3 or 4 channels (gray, RGB, CMYK), at the best quality.
-inline std::string encoded_jpeg(const std::string& pixels, int width, int height, int channels) {
+/// JPEG with 1, 3 or 4 channels (gray, RGB, CMYK), at the best quality; `change` may change that.
+inline std::string encoded_jpeg(
+    const std::string& pixels, int width, int height, int channels,
+    void (*change)(jpeg_compress_struct&) = [](jpeg_compress_struct&) {}) {
   jpeg_compress_struct image{};
   jpeg_error_mgr errors{};
   image.err = jpeg_std_error(&errors);
@@ -46,6 +48,7 @@ inline std::string encoded_jpeg(const std::string& pixels, int width, int height
   image.in_color_space = channels == 1 ? JCS_GRAYSCALE : channels == 3 ? JCS_RGB : JCS_CMYK;
   jpeg_set_defaults(&image);
   jpeg_set_quality(&image, 100, TRUE);
+  change(image);
   jpeg_start_compress(&image, TRUE);
   std::string copy = pixels;
   const auto row_bytes = static_cast<std::size_t>(width) * static_cast<std::size_t>(channels);

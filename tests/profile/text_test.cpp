@@ -61,13 +61,13 @@ TEST(ProfileJson, HasWhatABackwardMayLeaveForLater) {
   chain::Chain chain = two_blocks();
   chain.layers[1].split = {Seconds(3e-3), Bytes(2048), Bytes(1), Bytes(2)};
 
-  EXPECT_EQ(chain::read_chain(io::parse(to_json(chain), "json")), chain);
+  EXPECT_EQ(chain::read_chain(io::parse(io::one_line(to_json(chain)), "json")), chain);
 }
 
 TEST(ProfileJson, HasTheFieldsOfAChainFile) {
   const chain::Chain chain = two_blocks();
 
-  EXPECT_EQ(chain::read_chain(io::parse(to_json(chain), "json")), chain);
+  EXPECT_EQ(chain::read_chain(io::parse(io::one_line(to_json(chain)), "json")), chain);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "trireme/chain/chain.h"
+#include "trireme/io/json.h"
 
 #include <string>
 
@@ -12,7 +13,7 @@ namespace trireme::profile {
 /// the first) and the sums over all layers.
 std::string to_table(const chain::Chain& chain);
 
-/// One JSON object with the fields of a chain file.
-std::string to_json(const chain::Chain& chain);
+/// An object with the fields of a chain file.
+io::Json to_json(const chain::Chain& chain);
 
 }  // namespace trireme::profile

@@ -8,7 +8,7 @@
 #include "trireme/core/text.h"
 #include "trireme/core/visible.h"
 #include "trireme/io/file.h"
-#include "trireme/io/node.h"
+#include "trireme/io/json.h"
 #include "trireme/prepare/measured_chain.h"
 #include "trireme/profile/stored.h"
 #include "trireme/profile/text.h"
@@ -82,12 +82,13 @@ void profile_rank(const ProfileArguments& arguments, const config::JobSpec& job,
 
 void print(const ProfileArguments& arguments, const profile::Stored& stored, int threads) {
   if (arguments.json) {
-    std::cout << "{\"format\": \"trireme-profile/1\", \"file\": "
-              << io::json_text(stored.file.string())
-              << ", \"measured\": " << (stored.was_there ? "false" : "true")
-              << ", \"threads\": " << threads
-              << ", \"digest\": " << io::json_text(chain::digest(stored.chain))
-              << ", \"chain\": " << profile::to_json(stored.chain) << "}\n";
+    std::cout << io::one_line({{"format", "trireme-profile/1"},
+                               {"file", stored.file.string()},
+                               {"measured", !stored.was_there},
+                               {"threads", threads},
+                               {"digest", chain::digest(stored.chain)},
+                               {"chain", profile::to_json(stored.chain)}})
+              << "\n";
     return;
   }
   std::cout << stored.chain.name << ", one micro-batch, " << threads
