@@ -74,7 +74,7 @@ TEST(RecomputeEarly, MovesEverythingWhereMemoryAllows) {
     const program::StageProgram moved = recompute_early(
         chain, {.first = 1, .last = layers - 1, .memory = Bytes(1 << 20)}, all_again);
 
-    EXPECT_DOUBLE_EQ(ahead(chain, moved), sound(chain, all_again).recompute.count());
+    EXPECT_DOUBLE_EQ(ahead(chain, moved).count(), sound(chain, all_again).recompute.count());
   }
 }
 

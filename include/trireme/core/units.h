@@ -20,6 +20,11 @@ class Quantity {
 
   constexpr Rep count() const { return count_; }
   constexpr auto operator<=>(const Quantity&) const = default;
+  // Compilers make branches of an order that is derived from <=>, where these are one instruction.
+  friend constexpr bool operator<(Quantity a, Quantity b) { return a.count_ < b.count_; }
+  friend constexpr bool operator>(Quantity a, Quantity b) { return a.count_ > b.count_; }
+  friend constexpr bool operator<=(Quantity a, Quantity b) { return a.count_ <= b.count_; }
+  friend constexpr bool operator>=(Quantity a, Quantity b) { return a.count_ >= b.count_; }
 
   constexpr Quantity& operator+=(Quantity other) {
     count_ += other.count_;

@@ -52,7 +52,7 @@ Choice choice_for(const StageRoom& room, StageOptions& options, const program::S
   const Bytes most = prepared(chain, keep_all).needs.memory(w);
   const std::vector<Prepared>& all =
       options.several(asked.first, asked.last, most, w, StageOptions::How::kCareful);
-  double least = prepared(chain, now).needs.time() * (1 - kGain);
+  Seconds least = prepared(chain, now).needs.time() * (1 - kGain);
   for (const Prepared& more : all) {
     for (const Prepared& fewer : all) {
       const StageNeeds &a = more.needs, &b = fewer.needs;
@@ -60,7 +60,7 @@ Choice choice_for(const StageRoom& room, StageOptions& options, const program::S
       const Bytes left =
           asked.memory - less - std::max(a.beyond_kept(), b.beyond_kept()) - b.kept * w;
       const auto count = std::min<std::int64_t>(w - 1, left.count() / (a.kept - b.kept).count());
-      const double mean =
+      const Seconds mean =
           (static_cast<double>(count) * a.time() + static_cast<double>(w - count) * b.time()) / w;
       if (left < Bytes(0) || count == 0 || mean >= least) continue;
       least = mean;

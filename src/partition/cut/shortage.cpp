@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -18,6 +19,7 @@ namespace {
 
 /// Smallest share above 1: over budget.
 const double kTooMuch = std::nextafter(1.0, 2.0);
+constexpr double kAnyShare = std::numeric_limits<double>::infinity();
 
 /// Least memory of stages.
 class Needs {
@@ -36,7 +38,7 @@ class Needs {
   /// some number that is not either. The need of one micro-batch in flight is computed first: it
   /// serves every rank and rules out most stages. Each further one in flight keeps at least the
   /// stage's input.
-  double share(int stage, int first, int last, double enough = kNever) const {
+  double share(int stage, int first, int last, double enough = kAnyShare) const {
     const Bytes whole = budget(stage);
     if (whole == Bytes(0)) return 0;
     const Bytes still = fixed(stage, first, last);
@@ -162,7 +164,7 @@ std::vector<plan::Advice> advice(const StageRoom& room, StagePolicy& policy) {
 plan::Infeasible shortage(const StageRoom& room, StagePolicy& policy,
                           const std::optional<Cut>& fixed) {
   const Needs needs(room, policy);
-  const Cut cut = fixed ? *fixed : *needs.thriftiest(kNever);
+  const Cut cut = fixed ? *fixed : *needs.thriftiest(kAnyShare);
   const int rank = needs.scarcest(cut), first = first_of(cut, rank), last = cut[at(rank)];
   const Bytes bytes = needs.bytes(rank, first, last);
   return {.rank = rank,

@@ -23,7 +23,7 @@ class FixedPolicy : public StagePolicy {
   FixedPolicy(const chain::Chain& chain, ProgramMaker maker)
       : chain_(chain), alike_(chain), maker_(std::move(maker)) {}
 
-  double time(const StageQuestion& question) override {
+  Seconds time(const StageQuestion& question) override {
     return fits(question) ? needs(question.first, question.last).time() : kNever;
   }
   std::optional<program::StageProgram> program(const StageQuestion& question) override {
@@ -58,14 +58,13 @@ class OffloadPolicy final : public FixedPolicy {
 
   // The excess must be copied in time: each micro-batch in flight takes its share, the working one
   // included.
-  double time(const StageQuestion& question) override {
+  Seconds time(const StageQuestion& question) override {
     const StageNeeds& all = needs(question.first, question.last);
     if (fits(question)) return all.time();
     if (!question.link) return kNever;
     const Bytes each = (all.memory(question.in_flight) - question.memory) / question.in_flight;
     if (each > all.kept || each > question.link->capacity) return kNever;
-    return std::max(
-        {all.time(), (each / question.link->out).count(), (each / question.link->in).count()});
+    return std::max({all.time(), each / question.link->out, each / question.link->in});
   }
   std::optional<program::StageProgram> program(const StageQuestion& question) override {
     if (fits(question)) return FixedPolicy::program(question);

@@ -27,7 +27,7 @@ class PerLayerPolicy final : public StagePolicy {
  public:
   explicit PerLayerPolicy(const chain::Chain& chain) : chain_(chain), alike_(chain) {}
 
-  double time(const StageQuestion& question) override {
+  Seconds time(const StageQuestion& question) override {
     const std::optional<Choice>& found = of(question);
     return found ? found->needs.time() : kNever;
   }
@@ -102,7 +102,7 @@ class PerLayerPolicy final : public StagePolicy {
     const std::size_t layers = at(last - first + 1), slots = cap > 0 ? kSlots : 0;
     const double unit = std::max(cap / kSlots, 1e-9);
     std::vector<std::vector<bool>> takes(layers, std::vector<bool>(slots + 1, false));
-    std::vector<double> saved(slots + 1, 0);
+    std::vector<Seconds> saved(slots + 1);
     std::vector<std::size_t> need(layers, 0);
     for (std::size_t k = 0; k < layers; ++k) {
       const int i = first + static_cast<int>(k);
@@ -110,7 +110,7 @@ class PerLayerPolicy final : public StagePolicy {
       const double units = std::min(std::ceil(weighs / unit - 1e-9), kSlots + 1.0);
       if (weighs > 0) need[k] = static_cast<std::size_t>(units);
       for (std::size_t m = slots + 1; m-- > need[k];) {
-        const double with = saved[m - need[k]] + chain_.layer(i).again().time.count();
+        const Seconds with = saved[m - need[k]] + chain_.layer(i).again().time;
         if (with < saved[m] || (with == saved[m] && weighs > 0)) continue;
         saved[m] = with;
         takes[k][m] = true;

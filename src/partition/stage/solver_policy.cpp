@@ -32,9 +32,9 @@ class SolverPolicy final : public StagePolicy {
     solve::solve(solver_, problem({}, Bytes(1)));  // throws for a name that it cannot read
   }
 
-  double time(const StageQuestion& question) override {
+  Seconds time(const StageQuestion& question) override {
     const Found& found = of(question);
-    return found ? found->time.count() : kNever;
+    return found ? found->time : kNever;
   }
   std::optional<program::StageProgram> program(const StageQuestion& question) override {
     const Found& found = of(question);

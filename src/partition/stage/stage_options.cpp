@@ -18,7 +18,7 @@ constexpr std::size_t kCombinations = 256;
 /// Choices for the first stages of a rank, with their needs.
 struct Combination {
   Bytes kept, beyond;
-  double time = 0;
+  Seconds time;
   std::vector<const Prepared*> choices;
 
   bool beats(const Combination& other) const {

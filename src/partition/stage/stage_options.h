@@ -25,8 +25,8 @@ class StageOptions {
 
   /// The fastest program in `memory`; nullptr if none fits.
   const Prepared* fastest(int first, int last, Bytes memory, int in_flight, How how);
-  /// Seconds of the fastest program at speed 1; kNever if none fits.
-  double time(int first, int last, Bytes memory, int in_flight) {
+  /// Time of the fastest program at speed 1; kNever if none fits.
+  Seconds time(int first, int last, Bytes memory, int in_flight) {
     return policy_.time({first, last, memory, in_flight});
   }
   /// Programs from the least memory to `most`, the last the fastest; none if nothing fits.

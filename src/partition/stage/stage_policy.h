@@ -24,7 +24,7 @@ namespace trireme::partition {
 
 /// Memory without a budget.
 inline constexpr Bytes kUnlimited{std::int64_t{1} << 61};
-inline constexpr double kNever = std::numeric_limits<double>::infinity();
+inline constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
 
 /// Least relative gain that counts; less is rounding of sums in another order.
 inline constexpr double kGain = 1e-9;
@@ -50,8 +50,8 @@ inline LinkKey key_of(const std::optional<solve::HostLink>& link) {
 class StagePolicy {
  public:
   virtual ~StagePolicy() = default;
-  /// Seconds of forward and backward at speed 1; kNever if it does not fit. Memoized.
-  virtual double time(const StageQuestion& question) = 0;
+  /// Time of forward and backward at speed 1; kNever if it does not fit. Memoized.
+  virtual Seconds time(const StageQuestion& question) = 0;
   /// The program of that time; empty if it does not fit.
   virtual std::optional<program::StageProgram> program(const StageQuestion& question) = 0;
   /// The least memory with which time() is finite; kUnlimited for a run that is too long for the
@@ -91,7 +91,7 @@ struct StageNeeds {
   Seconds forward, backward;
   Bytes kept, peak;
 
-  double time() const { return (forward + backward).count(); }
+  Seconds time() const { return forward + backward; }
   Bytes memory(int in_flight) const { return kept * (in_flight - 1) + peak; }
   /// Working memory beyond what is kept for every micro-batch in flight.
   Bytes beyond_kept() const { return peak - kept; }

@@ -18,8 +18,8 @@ StageRoom::StageRoom(const Question& question) : question_(question), least_(1) 
   for (const chain::LayerCost& layer : question.chain.layers) {
     static_.add(layer.parameters + layer.gradients + layer.optimizer);
     optimizer_.add(layer.optimizer);
-    forward_.add(layer.forward.count());
-    work_.add((layer.forward + layer.backward).count());
+    forward_.add(layer.forward);
+    work_.add(layer.forward + layer.backward);
     const chain::Retape again = layer.again();
     const Bytes tape =
         std::min(layer.tape + layer.backward_transient, again.tape + again.backward_transient);
@@ -102,8 +102,8 @@ StageQuestion StageRoom::asked(int stage, int first, int last, bool copies) cons
   return asked;
 }
 
-double StageRoom::transfer(const chain::LinkSpec& link, int last) const {
-  return link.rate > BytesPerSecond(0) ? (question_.chain.output(last) / link.rate).count() : 0;
+Seconds StageRoom::transfer(const chain::LinkSpec& link, int last) const {
+  return link.rate > BytesPerSecond(0) ? question_.chain.output(last) / link.rate : Seconds(0);
 }
 
 }  // namespace trireme::partition

@@ -49,20 +49,22 @@ class StageRoom {
   /// The policy's question for this stage; with `copies` including the rank's copy link.
   StageQuestion asked(int stage, int first, int last, bool copies = false) const;
 
-  /// Seconds of first..last on the rank without recomputation.
-  double work(int stage, int first, int last) const { return work_.of(first, last) / speed(stage); }
-  double forward(int stage, int first, int last) const {
+  /// Time of first..last on the rank without recomputation.
+  Seconds work(int stage, int first, int last) const {
+    return work_.of(first, last) / speed(stage);
+  }
+  Seconds forward(int stage, int first, int last) const {
     return forward_.of(first, last) / speed(stage);
   }
   double speed(int stage) const { return rank(stage).speed; }
-  /// Seconds for which x[last] occupies the lane from `stage` to the next; it arrives `latency`
+  /// Time for which x[last] occupies the lane from `stage` to the next; it arrives `latency`
   /// later.
-  double transfer(int stage, int last) const { return transfer(link(stage), last); }
+  Seconds transfer(int stage, int last) const { return transfer(link(stage), last); }
   /// The same between any two ranks.
-  double transfer(int from, int to, int last) const {
+  Seconds transfer(int from, int to, int last) const {
     return transfer(question_.platform.link(from, to), last);
   }
-  double latency(int stage) const { return link(stage).latency.count(); }
+  Seconds latency(int stage) const { return link(stage).latency; }
 
   const Question& question() const { return question_; }
   int layers() const { return question_.chain.length(); }
@@ -74,7 +76,7 @@ class StageRoom {
   }
   /// To the next stage.
   const chain::LinkSpec& link(int stage) const { return links_[static_cast<std::size_t>(stage)]; }
-  double transfer(const chain::LinkSpec& link, int last) const;
+  Seconds transfer(const chain::LinkSpec& link, int last) const;
   const chain::SharedBytes& shared(int first, int last) const;
   /// Offloaded bytes of the stage's optimizer state.
   Bytes away(int stage, int first, int last) const;
@@ -85,7 +87,7 @@ class StageRoom {
   std::vector<chain::LinkSpec> links_;
   std::vector<int> alike_;          // by rank: the first equal rank
   Sums<Bytes> static_, optimizer_;  // static_ includes optimizer_
-  Sums<double> work_, forward_;     // at speed 1
+  Sums<Seconds> work_, forward_;    // at speed 1
   std::vector<Bytes> least_;        // by layer: least memory of its backward
   mutable std::map<std::pair<int, int>, chain::SharedBytes>
       shared_;  // memoized, since layers are built for it

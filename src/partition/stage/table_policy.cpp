@@ -47,9 +47,9 @@ class TablePolicy final : public StagePolicy {
       largest_ = std::max(largest_, memory_for_programs(question, rank));
   }
 
-  double time(const StageQuestion& asked) override {
+  Seconds time(const StageQuestion& asked) override {
     // If everything can be kept, that is fastest.
-    if (const double all = keep_all_->time(asked); all != kNever) return all;
+    if (const Seconds all = keep_all_->time(asked); all != kNever) return all;
     const StageQuestion question = canonical(asked);
     return once(times_, {run_of(question), question.memory, question.in_flight},
                 [&] { return solved_time(question); });
@@ -81,16 +81,16 @@ class TablePolicy final : public StagePolicy {
   }
   static Run run_of(const StageQuestion& question) { return {question.first, question.last}; }
 
-  double solved_time(const StageQuestion& question) {
+  Seconds solved_time(const StageQuestion& question) {
     if (question.memory < least_memory(question.first, question.last, question.in_flight))
       return kNever;
     solve::StageProblem problem = problem_of(question);
     problem.link = {};
-    const double time = solver_for(question.memory).least_time(problem).count();
+    const Seconds time = solver_for(question.memory).least_time(problem);
     if (time != kNever) return time;
     // It fits in bytes, but not after rounding to slots.
     const std::optional<solve::StageSolution> solution = solved(question);
-    return solution ? solution->time().count() : kNever;
+    return solution ? solution->time() : kNever;
   }
 
   std::optional<solve::StageSolution> solved(const StageQuestion& question) {
@@ -128,7 +128,7 @@ class TablePolicy final : public StagePolicy {
   std::shared_ptr<SolverStore> store_;
   std::unique_ptr<StagePolicy> keep_all_;
   std::map<int, std::shared_ptr<solve::StageSolver>> solvers_;
-  std::map<std::tuple<Run, Bytes, int>, double> times_;
+  std::map<std::tuple<Run, Bytes, int>, Seconds> times_;
   std::map<std::tuple<Run, Bytes, int, LinkKey, bool>, std::optional<solve::StageSolution>>
       programs_;
   std::map<std::pair<Run, int>, Bytes> least_;
