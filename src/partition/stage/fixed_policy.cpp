@@ -81,8 +81,7 @@ class OffloadPolicy final : public FixedPolicy {
   using Moved = std::optional<program::StageProgram>;
 
   Moved with_kept_moved(const StageQuestion& question) const {
-    const solve::StageProblem problem{.first_layer = question.first,
-                                      .last_layer = question.last,
+    const solve::StageProblem problem{.layers = {question.first, question.last},
                                       .memory = question.memory,
                                       .in_flight = question.in_flight,
                                       .link = question.link};

@@ -69,7 +69,7 @@ class TablePolicy final : public StagePolicy {
   Bytes least_memory(int first, int last, int in_flight) override {
     const Run run = alike_.run(first, last);
     return once(least_, {run, in_flight}, [&] {
-      return solver_for(largest_).least_memory(run.first, run.second, in_flight);
+      return solver_for(largest_).least_memory({run.first, run.second}, in_flight);
     });
   }
 
@@ -100,8 +100,7 @@ class TablePolicy final : public StagePolicy {
   }
 
   static solve::StageProblem problem_of(const StageQuestion& question) {
-    return {.first_layer = question.first,
-            .last_layer = question.last,
+    return {.layers = {question.first, question.last},
             .memory = question.memory,
             .in_flight = question.in_flight,
             .link = question.link,
