@@ -42,7 +42,7 @@ Times times_of(CutSearch& search, const StageRoom& room, const Cut& cut) {
   int first = 1;
   for (int k = 0; k < room.stages(); ++k) {
     const int last = cut[static_cast<std::size_t>(k)];
-    const Seconds taken = search.time(k, first, last);
+    const Seconds taken = search.time(k, {first, last});
     times.period = std::max(times.period, taken);
     times.sum += taken;
     if (k + 1 < room.stages()) {
@@ -106,7 +106,7 @@ TEST(Timeline, SaysWhatTheSimulatorSays) {
       const bool again = between(random, 0, 1) == 1;
       programs.push_back(again ? program::recompute_all(first, last)
                                : program::keep_all(first, last));
-      const Seconds forward = room.forward(k, first, last), work = room.work(k, first, last);
+      const Seconds forward = room.forward(k, {first, last}), work = room.work(k, {first, last});
       const Seconds tape = question.chain.layer(last).forward / room.speed(k);
       times.push_back(
           {forward, work - forward + (again ? forward : Seconds(0)), again ? tape : Seconds(0)});
@@ -135,11 +135,11 @@ TEST(SubChains, KnowsEqualRunsFromUnlikeOnes) {
   chain.layers[6].parameters = Bytes(7);
   SubChains runs(chain);
 
-  EXPECT_EQ(runs.earliest(1, 3), 1);
-  EXPECT_EQ(runs.earliest(2, 4), 1);
-  EXPECT_EQ(runs.earliest(3, 5), 3);
-  EXPECT_EQ(runs.earliest(6, 8), 1);  // static bytes do not matter
-  EXPECT_EQ(runs.earliest(7, 9), 7);  // ends with the loss
+  EXPECT_EQ(runs.earliest({1, 3}).first, 1);
+  EXPECT_EQ(runs.earliest({2, 4}).first, 1);
+  EXPECT_EQ(runs.earliest({3, 5}).first, 3);
+  EXPECT_EQ(runs.earliest({6, 8}).first, 1);  // static bytes do not matter
+  EXPECT_EQ(runs.earliest({7, 9}).first, 7);  // ends with the loss
 }
 
 }  // namespace

@@ -301,7 +301,7 @@ Seconds heaviest(const StageRoom& room, const Allocation& allocation) {
   std::vector<Seconds> loads(static_cast<std::size_t>(room.stages()));
   for (int k = 0; k < allocation.stages(); ++k)
     loads[static_cast<std::size_t>(allocation.rank(k))] +=
-        room.work(allocation.rank(k), allocation.first(k), allocation.last(k));
+        room.work(allocation.rank(k), allocation.layers(k));
   return *std::max_element(loads.begin(), loads.end());
 }
 

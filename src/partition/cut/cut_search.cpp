@@ -21,8 +21,8 @@ constexpr int kMostTogether = 4;
 CutSearch::CutSearch(const StageRoom& room, StagePolicy& policy, bool copies)
     : room_(room), policy_(policy), copies_(copies), timeline_(room) {}
 
-Seconds CutSearch::time(int stage, int first, int last) {
-  const StageQuestion question = room_.asked(stage, first, last, copies_);
+Seconds CutSearch::time(int stage, chain::LayerRange layers) {
+  const StageQuestion question = room_.asked(stage, layers, copies_);
   if (question.memory < Bytes(0)) return kNever;
   return policy_.time(question) / room_.speed(stage);
 }
@@ -30,11 +30,11 @@ Seconds CutSearch::time(int stage, int first, int last) {
 Seconds CutSearch::step(const Cut& cut, bool hidden, Seconds enough) {
   std::vector<PassTimes> times;
   for (int k = 0; k < room_.stages(); ++k) {
-    const int first = first_of(cut, k), last = cut[at(k)];
-    const Seconds all = time(k, first, last);
+    const chain::LayerRange layers = layers_of(cut, k);
+    const Seconds all = time(k, layers);
     if (all == kNever) return kNever;
-    const Seconds forward = room_.forward(k, first, last);
-    const Seconds again = std::max(Seconds(0), all - room_.work(k, first, last));
+    const Seconds forward = room_.forward(k, layers);
+    const Seconds again = std::max(Seconds(0), all - room_.work(k, layers));
     times.push_back(
         {forward, all - forward, hidden && k + 1 < room_.stages() ? again : Seconds(0)});
   }
@@ -44,9 +44,9 @@ Seconds CutSearch::step(const Cut& cut, bool hidden, Seconds enough) {
 Seconds CutSearch::ideal_step(const Cut& cut) {
   std::vector<PassTimes> times;
   for (int k = 0; k < room_.stages(); ++k) {
-    const int first = first_of(cut, k), last = cut[at(k)];
-    const Seconds forward = room_.forward(k, first, last);
-    times.push_back({forward, room_.work(k, first, last) - forward, Seconds(0)});
+    const chain::LayerRange layers = layers_of(cut, k);
+    const Seconds forward = room_.forward(k, layers);
+    times.push_back({forward, room_.work(k, layers) - forward, Seconds(0)});
   }
   return timeline_.step(cut, times);
 }
@@ -115,17 +115,17 @@ std::vector<Cut> CutSearch::cuts_for_periods() {
   cuts.push_back(*shortest);
   Seconds period;
   for (int k = 0; k < room_.stages(); ++k) {
-    const int last = (*shortest)[at(k)];
-    const Seconds out = k + 1 < room_.stages() ? room_.transfer(k, last) : Seconds(0);
-    period = std::max({period, time(k, first_of(*shortest, k), last), out});
+    const chain::LayerRange layers = layers_of(*shortest, k);
+    const Seconds out = k + 1 < room_.stages() ? room_.transfer(k, layers.last) : Seconds(0);
+    period = std::max({period, time(k, layers), out});
   }
   period = period * (1 + kGain);
   const Cut thrifty = least_sum(period).value_or(*shortest);
   cuts.push_back(thrifty);
   Seconds work, sum;
   for (int k = 0; k < room_.stages(); ++k) {
-    work += room_.work(k, first_of(thrifty, k), thrifty[at(k)]);
-    sum += time(k, first_of(thrifty, k), thrifty[at(k)]);
+    work += room_.work(k, layers_of(thrifty, k));
+    sum += time(k, layers_of(thrifty, k));
   }
   const int others = std::max(1, room_.question().micro_batches - 1);
   const Seconds most = std::min(period * 2, period + (sum - work) / others);
@@ -173,13 +173,13 @@ bool CutSearch::find_window(Seconds period) {
   window_.most.assign(at(stages), layers);
   for (int k = 0, last = 0; k + 1 < stages; ++k) {
     const int first = last + 1, most = layers - (stages - 1 - k);
-    while (last < most && room_.work(k, first, last + 1) <= period) ++last;
+    while (last < most && room_.work(k, {first, last + 1}) <= period) ++last;
     if (last < k + 1) return false;
     window_.most[at(k)] = last;
   }
   for (int k = stages - 1, first = layers + 1; k > 0; --k) {
     const int last = first - 1;
-    while (first > k + 1 && room_.work(k, first - 1, last) <= period) --first;
+    while (first > k + 1 && room_.work(k, {first - 1, last}) <= period) --first;
     if (first - 1 > layers - (stages - k)) return false;
     window_.least[at(k - 1)] = first - 1;
   }
@@ -187,13 +187,14 @@ bool CutSearch::find_window(Seconds period) {
     if (window_.least[at(k)] > window_.most[at(k)]) return false;
   }
   const int last_begin = stages > 1 ? window_.most[at(stages - 2)] + 1 : 1;
-  return room_.work(0, 1, window_.least[0]) <= period &&
-         room_.work(stages - 1, last_begin, layers) <= period;
+  return room_.work(0, {1, window_.least[0]}) <= period &&
+         room_.work(stages - 1, {last_begin, layers}) <= period;
 }
 
 Seconds CutSearch::least_possible_period() {
   Seconds high, low;
-  for (int k = 0; k < room_.stages(); ++k) high = std::max(high, room_.work(k, 1, room_.layers()));
+  for (int k = 0; k < room_.stages(); ++k)
+    high = std::max(high, room_.work(k, {1, room_.layers()}));
   constexpr int kHalvings = 40;
   for (int i = 0; i < kHalvings && high > low; ++i) {
     const Seconds middle = (low + high) / 2;
@@ -204,17 +205,17 @@ Seconds CutSearch::least_possible_period() {
 
 std::optional<Cut> CutSearch::best(Goal goal, Seconds period) {
   if (!find_window(period)) return std::nullopt;
-  const auto value = [&](int k, int first, int last, Seconds before,
+  const auto value = [&](int k, chain::LayerRange layers, Seconds before,
                          Seconds least) -> std::optional<Seconds> {
     const bool is_last = k + 1 == room_.stages(), sums = goal == Goal::kSum;
-    const Seconds out = is_last ? Seconds(0) : room_.transfer(k, last);
-    const Seconds work = room_.work(k, first, last);
+    const Seconds out = is_last ? Seconds(0) : room_.transfer(k, layers.last);
+    const Seconds work = room_.work(k, layers);
     if (out > period || work > (sums ? period : std::min(period, least)))
       return std::nullopt;  // longer stages take longer
     const Seconds extra = is_last ? Seconds(0) : 2 * (out + room_.latency(k));
     const Seconds sure = sums ? before + work + extra : std::max(before, work);
     if (sure >= least) return sure;
-    const Seconds taken = time(k, first, last);
+    const Seconds taken = time(k, layers);
     if (taken > period) return kNever;
     return sums ? before + taken + extra : std::max({before, taken, out});
   };

@@ -20,8 +20,8 @@ class CutSearch {
   /// Both must outlive it. With `copies` the policy may use the ranks' copy links.
   CutSearch(const StageRoom& room, StagePolicy& policy, bool copies = false);
 
-  /// Time of layers first..last on the rank of `stage`, kNever if they do not fit.
-  Seconds time(int stage, int first, int last);
+  /// Time of these layers on the rank of `stage`, kNever if they do not fit.
+  Seconds time(int stage, chain::LayerRange layers);
   /// Step by timeline, kNever if a stage does not fit. Exact where all recomputation hides behind
   /// waits for gradients (`hidden`) or none does; plans lie between. `enough`: see Timeline.
   Seconds step(const Cut& cut, bool hidden, Seconds enough = kNever);

@@ -32,10 +32,10 @@ using Programs = std::vector<program::StageProgram>;
 std::optional<Programs> fastest_programs(const StageRoom& room, StagePolicy& policy, const Cut& cut,
                                          const std::vector<Bytes>& less, bool copies) {
   for (int k = 0; k < room.stages(); ++k)
-    if (!room.may_fit(k, first_of(cut, k), cut[at(k)])) return std::nullopt;
+    if (!room.may_fit(k, layers_of(cut, k))) return std::nullopt;
   Programs programs;
   for (int k = 0; k < room.stages(); ++k) {
-    StageQuestion asked = room.asked(k, first_of(cut, k), cut[at(k)], copies);
+    StageQuestion asked = room.asked(k, layers_of(cut, k), copies);
     asked.memory -= less[at(k)];
     std::optional<program::StageProgram> program;
     if (asked.memory >= Bytes(0)) program = policy.program(asked);
@@ -74,7 +74,7 @@ std::vector<Variant> variants_of(const StageRoom& room, StagePolicy& policy, int
   if (!fastest) return variants;
   add(*fastest);
   const PassTimes& times = variants.front().times;
-  const bool again = times.forward + times.backward > room.work(stage, asked.first, asked.last);
+  const bool again = times.forward + times.backward > room.work(stage, asked.layers);
   if (!waits || !again) return variants;  // nothing to hide
   for (const double share : kShares) {
     StageQuestion smaller = asked;
@@ -108,7 +108,7 @@ std::optional<Programs> chosen_programs(const StageRoom& room, StagePolicy& poli
   std::vector<std::vector<Variant>> variants;
   std::vector<PassTimes> times;
   for (int k = 0; k < room.stages(); ++k) {
-    StageQuestion asked = room.asked(k, first_of(cut, k), cut[at(k)]);
+    StageQuestion asked = room.asked(k, layers_of(cut, k));
     asked.memory -= less[at(k)];
     variants.push_back(variants_of(room, policy, k, asked));
     if (variants.back().empty()) return std::nullopt;

@@ -72,6 +72,7 @@ class AllocationSearch {
     Seconds in_flight;       ///< time from the start of its forward to the end of its backward
     Bytes kept{}, beyond{};  ///< bytes of the special rank
 
+    chain::LayerRange stage() const { return {begin, last}; }
     Bytes memory() const { return kept + beyond; }
     auto in_order() const { return std::tuple(load, in_flight, memory()); }
     /// Dominance, given that `other` has no less load.
@@ -110,9 +111,9 @@ class AllocationSearch {
     const bool may_be_normal = from.normals < std::ssize(normal_);
     const int normal = may_be_normal ? normal_[normal_.size() - 1 - at(from.normals)] : -1;
     for (int first = last; first >= 1; --first) {
-      const bool normal_fits = may_be_normal && room_.work(normal, first, last) <= longest_;
+      const bool normal_fits = may_be_normal && room_.work(normal, {first, last}) <= longest_;
       const bool special_fits =
-          may_be_special && from.load + room_.work(special_, first, last) <= longest_;
+          may_be_special && from.load + room_.work(special_, {first, last}) <= longest_;
       if (!normal_fits && !special_fits) break;
       Label next = from;
       next.last = last;
@@ -131,15 +132,16 @@ class AllocationSearch {
     if (is_hopeless(next)) return;
     const Seconds taken = behind_link(from, next.rank);
     if (taken == kNever) return;
-    const Bytes memory = room_.memory(next.rank, next.begin, next.last);
-    Seconds time = room_.work(next.rank, next.begin, next.last);
+    const chain::LayerRange layers = next.stage();
+    const Bytes memory = room_.memory(next.rank, layers);
+    Seconds time = room_.work(next.rank, layers);
     // Fixed point: more time may mean more in flight, and more in flight less memory for each.
     for (int in_flight = 0;;) {
       next.in_flight = time_in_flight(time, taken, period_);
       const int wanted = count(next.in_flight);
       if (wanted <= in_flight) break;
       in_flight = wanted;
-      time = options_.time(next.begin, next.last, memory, in_flight) / room_.speed(next.rank);
+      time = options_.time(layers, memory, in_flight) / room_.speed(next.rank);
       if (time > longest_) return;
     }
     add(next);
@@ -147,14 +149,14 @@ class AllocationSearch {
 
   /// Likewise for the special rank, with each of the programs that it may run.
   void add_special(const Label& one_more, const Label& from) {
-    const int first = one_more.begin, last = one_more.last;
+    const chain::LayerRange layers = one_more.stage();
     const Seconds taken = behind_link(from, special_);
     if (taken == kNever) return;
     const Bytes whole = room_.whole(special_);
-    const Bytes alone = room_.memory(special_, first, last);
-    const int in_flight = count(time_in_flight(room_.work(special_, first, last), taken, period_));
+    const Bytes alone = room_.memory(special_, layers);
+    const int in_flight = count(time_in_flight(room_.work(special_, layers), taken, period_));
     for (const Prepared& choice :
-         options_.several(first, last, alone, in_flight, StageOptions::How::kQuick)) {
+         options_.several(layers, alone, in_flight, StageOptions::How::kQuick)) {
       const Seconds time = choice.needs.time() / room_.speed(special_);
       Label next = one_more;
       ++next.specials;
@@ -177,16 +179,18 @@ class AllocationSearch {
     const double speed = room_.speed(special_);
     Seconds capacity = (period_ - label.load) * speed;
     for (std::size_t i = 0; i < left; ++i) capacity += period_ * room_.speed(normal_[i]);
-    return layers > 0 && room_.work(special_, 1, layers) * speed > capacity * kSame;
+    return layers > 0 && room_.work(special_, {1, layers}) * speed > capacity * kSame;
   }
 
   /// Time in flight of all that follows a stage on `rank`, including its link; kNever if the
   /// link is too slow.
   Seconds behind_link(const Label& label, int rank) const {
     if (label.rank < 0) return Seconds(0);
-    const Seconds link = 2 * room_.transfer(rank, label.rank, label.begin - 1);
-    if (link > longest_) return kNever;
-    return link > Seconds(0) ? time_in_flight(link, label.in_flight, period_) : label.in_flight;
+    const chain::LinkSpec link = room_.question().platform.link(rank, label.rank);
+    const Seconds both_ways = 2 * room_.transfer(link, label.begin - 1);
+    if (both_ways > longest_) return kNever;
+    return both_ways > Seconds(0) ? time_in_flight(both_ways, label.in_flight, period_)
+                                  : label.in_flight;
   }
 
   int count(Seconds time) const {
@@ -273,9 +277,7 @@ std::vector<Allocation> every_allocation(int layers, int ranks, int special) {
 }
 
 Seconds least_step(const StageRoom& room, const Allocation& allocation) {
-  const auto work = [&](int k) {
-    return room.work(allocation.rank(k), allocation.first(k), allocation.last(k));
-  };
+  const auto work = [&](int k) { return room.work(allocation.rank(k), allocation.layers(k)); };
   Seconds least;
   for (const std::vector<int>& stages : stages_by_rank(allocation, room.stages())) {
     if (stages.empty()) continue;
@@ -294,11 +296,11 @@ Seconds least_period(const StageRoom& room, int special) {
     speed += room.speed(rank);
     fastest = std::max(fastest, room.speed(rank));
   }
-  const auto work = [&](int first, int last) {
-    return room.work(special, first, last) * room.speed(special);
+  const auto work = [&](chain::LayerRange layers) {
+    return room.work(special, layers) * room.speed(special);
   };
-  for (int i = 1; i <= room.layers(); ++i) slowest = std::max(slowest, work(i, i) / fastest);
-  return std::max(slowest, work(1, room.layers()) / speed);
+  for (int i = 1; i <= room.layers(); ++i) slowest = std::max(slowest, work({i, i}) / fastest);
+  return std::max(slowest, work({1, room.layers()}) / speed);
 }
 
 std::vector<Allocation> allocations_within(const StageRoom& room, StageOptions& options,

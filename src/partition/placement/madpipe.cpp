@@ -53,12 +53,13 @@ std::set<Counts> counts_for(const StageRoom& room, const Allocation& allocation)
   std::vector<Seconds> times, links, loads(at(room.stages()));
   Seconds period;
   for (int k = 0; k < stages; ++k) {
-    const int rank = allocation.rank(k), last = allocation.last(k);
-    times.push_back(room.work(rank, allocation.first(k), last));
+    const int rank = allocation.rank(k);
+    times.push_back(room.work(rank, allocation.layers(k)));
     loads[at(rank)] += times.back();
     period = std::max(period, loads[at(rank)]);
     if (k + 1 == stages) continue;
-    links.push_back(2 * room.transfer(rank, allocation.rank(k + 1), last));
+    const chain::LinkSpec link = question.platform.link(rank, allocation.rank(k + 1));
+    links.push_back(2 * room.transfer(link, allocation.last(k)));
     period = std::max(period, links.back());
   }
   if (period == Seconds(0)) period = Seconds(1);
@@ -106,7 +107,7 @@ class Layout {
     Bytes taken;
     for (const int k : stages) {
       const int rank = allocation_.rank(k);
-      const Bytes alone = room_.memory(rank, allocation_.first(k), allocation_.last(k));
+      const Bytes alone = room_.memory(rank, allocation_.layers(k));
       if (alone == kUnlimited) return kUnlimited;
       left = room_.whole(rank);
       taken += left - alone;
@@ -115,8 +116,7 @@ class Layout {
   }
 
   std::optional<Programs> alone(const StageOptions::Asked& asked, Bytes memory, How how) {
-    const auto* const found =
-        options_.fastest(asked.first, asked.last, memory, asked.in_flight, how);
+    const auto* const found = options_.fastest(asked.layers, memory, asked.in_flight, how);
     return found != nullptr ? std::optional(Programs{found}) : std::nullopt;
   }
 
@@ -129,8 +129,7 @@ class Layout {
       Bytes left = memory(stages);
       if (left != kUnlimited) left -= less[at(allocation_.rank(stages.front()))];
       std::vector<StageOptions::Asked> asked;
-      for (const int k : stages)
-        asked.push_back({allocation_.first(k), allocation_.last(k), counts_[at(k)]});
+      for (const int k : stages) asked.push_back({allocation_.layers(k), counts_[at(k)]});
       const auto chosen =
           asked.size() > 1 ? options_.shared(asked, left, how) : alone(asked.front(), left, how);
       if (!chosen) return std::nullopt;
@@ -204,10 +203,8 @@ class Layout {
         if (other != k && left != kUnlimited)
           left -= plan.stages[at(other)].predicted.kept * counts_[at(other)];
       }
-      const StageQuestion asked{.first = allocation_.first(k),
-                                .last = allocation_.last(k),
-                                .memory = left,
-                                .in_flight = counts_[at(k)]};
+      const StageQuestion asked{
+          .layers = allocation_.layers(k), .memory = left, .in_flight = counts_[at(k)]};
       std::vector<program::StageProgram> programs;
       for (const plan::StagePlan& stage : plan.stages) programs.push_back(stage.program);
       programs[at(k)] = recompute_early(room_.question().chain, asked, programs[at(k)]);

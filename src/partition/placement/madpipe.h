@@ -23,6 +23,7 @@ struct Allocation {
   int stages() const { return static_cast<int>(ends.size()); }
   int first(int stage) const { return first_of(ends, stage); }
   int last(int stage) const { return ends[at(stage)]; }
+  chain::LayerRange layers(int stage) const { return layers_of(ends, stage); }
   int rank(int stage) const { return ranks[at(stage)]; }
 };
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "trireme/chain/chain.h"
+#include "trireme/chain/layer_range.h"
 #include "trireme/core/units.h"
 #include "trireme/partition/problem.h"
 #include "trireme/program/action.h"
@@ -29,10 +30,10 @@ inline constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
 /// Least relative gain that counts; less is rounding of sums in another order.
 inline constexpr double kGain = 1e-9;
 
-/// Layers first..last with `in_flight` micro-batches in `memory`, which excludes static bytes and
-/// channel buffers.
+/// `layers` with `in_flight` micro-batches in `memory`, which excludes static bytes and channel
+/// buffers.
 struct StageQuestion {
-  int first = 1, last = 1;
+  chain::LayerRange layers;
   Bytes memory;
   int in_flight = 1;
   /// Copy link of the rank, in seconds of speed 1; for policies with copies.
@@ -56,7 +57,7 @@ class StagePolicy {
   virtual std::optional<program::StageProgram> program(const StageQuestion& question) = 0;
   /// The least memory with which time() is finite; kUnlimited for a run that is too long for the
   /// solver.
-  virtual Bytes least_memory(int first, int last, int in_flight) = 0;
+  virtual Bytes least_memory(chain::LayerRange layers, int in_flight) = 0;
 };
 
 /// Programs that do not depend on the budget: keep_all, recompute_all, periodic, sqrt, uniform.
