@@ -52,11 +52,8 @@ void questions(benchmark::State& state) {
         for (int first = last; first >= 1; --first, ++asked) {
           sum += chain.layer(first).forward + chain.layer(first).backward;
           if (stages * sum > 2 * work) break;
-          benchmark::DoNotOptimize(solver.least_time({.first_layer = first,
-                                                      .last_layer = last,
-                                                      .memory = memory,
-                                                      .in_flight = in_flight,
-                                                      .link = {}}));
+          benchmark::DoNotOptimize(solver.least_time(
+              {.layers = {first, last}, .memory = memory, .in_flight = in_flight, .link = {}}));
         }
       }
     }
@@ -71,14 +68,13 @@ void questions(benchmark::State& state) {
 void program(benchmark::State& state) {
   const chain::Chain chain =
       chain_of(static_cast<int>(state.range(0)), static_cast<int>(state.range(0)));
-  StageProblem problem{.first_layer = 1,
-                       .last_layer = chain.length() / 4,
+  StageProblem problem{.layers = {1, chain.length() / 4},
                        .memory = share_of_tapes(chain, state.range(1)),
                        .in_flight = 4,
                        .link = {}};
   Seconds work;
   Bytes tapes;
-  for (int i = 1; i <= problem.last_layer; ++i) {
+  for (int i = 1; i <= problem.layers.last; ++i) {
     work += chain.layer(i).forward + chain.layer(i).backward;
     tapes += chain.layer(i).tape;
   }

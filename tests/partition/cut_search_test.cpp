@@ -34,7 +34,7 @@ void each_cut(int layers, int stages, const std::function<void(const Cut&)>& vis
 }
 
 struct Times {
-  double period = 0, sum = 0;
+  Seconds period, sum;
 };
 
 Times times_of(CutSearch& search, const StageRoom& room, const Cut& cut) {
@@ -42,7 +42,7 @@ Times times_of(CutSearch& search, const StageRoom& room, const Cut& cut) {
   int first = 1;
   for (int k = 0; k < room.stages(); ++k) {
     const int last = cut[static_cast<std::size_t>(k)];
-    const double taken = search.time(k, first, last);
+    const Seconds taken = search.time(k, {first, last});
     times.period = std::max(times.period, taken);
     times.sum += taken;
     if (k + 1 < room.stages()) {
@@ -64,7 +64,7 @@ TEST(CutSearch, FindsTheLeastPeriodAndTheLeastSumWithinIt) {
     const StageRoom room(question);
     const auto policy = policy_named(question, "adapipe");
     CutSearch search(room, *policy);
-    double period = kNever;
+    Seconds period = kNever;
     each_cut(room.layers(), room.stages(), [&](const Cut& cut) {
       period = std::min(period, times_of(search, room, cut).period);
     });
@@ -74,16 +74,16 @@ TEST(CutSearch, FindsTheLeastPeriodAndTheLeastSumWithinIt) {
     ASSERT_EQ(found.has_value(), period != kNever);
     if (!found) continue;
     ++feasible;
-    EXPECT_DOUBLE_EQ(times_of(search, room, *found).period, period);
-    const double limit = period * 1.2;
-    double sum = kNever;
+    EXPECT_DOUBLE_EQ(times_of(search, room, *found).period.count(), period.count());
+    const Seconds limit = period * 1.2;
+    Seconds sum = kNever;
     each_cut(room.layers(), room.stages(), [&](const Cut& cut) {
       const Times times = times_of(search, room, cut);
       if (times.period <= limit) sum = std::min(sum, times.sum);
     });
     const auto thrifty = search.least_sum(limit);
     ASSERT_TRUE(thrifty);
-    EXPECT_DOUBLE_EQ(times_of(search, room, *thrifty).sum, sum);
+    EXPECT_DOUBLE_EQ(times_of(search, room, *thrifty).sum.count(), sum.count());
   }
   EXPECT_GE(feasible, 80);
 }
@@ -106,24 +106,25 @@ TEST(Timeline, SaysWhatTheSimulatorSays) {
       const bool again = between(random, 0, 1) == 1;
       programs.push_back(again ? program::recompute_all(first, last)
                                : program::keep_all(first, last));
-      const double forward = room.forward(k, first, last), work = room.work(k, first, last);
-      const double tape = question.chain.layer(last).forward.count() / room.speed(k);
-      times.push_back({forward, work - forward + (again ? forward : 0), again ? tape : 0});
+      const Seconds forward = room.forward(k, {first, last}), work = room.work(k, {first, last});
+      const Seconds tape = question.chain.layer(last).forward / room.speed(k);
+      times.push_back(
+          {forward, work - forward + (again ? forward : Seconds(0)), again ? tape : Seconds(0)});
       first = last + 1;
     }
 
     Timeline timeline(room);
-    const double step = timeline.step(cut, times);
+    const Seconds step = timeline.step(cut, times);
 
     for (const double share : {0.5, 0.9, 0.999})
       EXPECT_GT(timeline.step(cut, times, share * step), share * step);
     for (const double share : {1.0, 1.5}) EXPECT_EQ(timeline.step(cut, times, share * step), step);
     // Streams that hold two messages may block a sender; the timeline ignores that.
     const Simulated judged = partition::judged(question, "test", programs);
-    EXPECT_LE(step, judged.plan.step.count() * (1 + 1e-12));
+    EXPECT_LE(step, judged.plan.step * (1 + 1e-12));
     if (question.platform.default_link.rate == BytesPerSecond(0) &&
         question.platform.overrides.empty()) {
-      EXPECT_NEAR(step, judged.plan.step.count(), 1e-9 * step);
+      EXPECT_NEAR(step.count(), judged.plan.step.count(), 1e-9 * step.count());
     }
   }
 }
@@ -134,11 +135,11 @@ TEST(SubChains, KnowsEqualRunsFromUnlikeOnes) {
   chain.layers[6].parameters = Bytes(7);
   SubChains runs(chain);
 
-  EXPECT_EQ(runs.earliest(1, 3), 1);
-  EXPECT_EQ(runs.earliest(2, 4), 1);
-  EXPECT_EQ(runs.earliest(3, 5), 3);
-  EXPECT_EQ(runs.earliest(6, 8), 1);  // static bytes do not matter
-  EXPECT_EQ(runs.earliest(7, 9), 7);  // ends with the loss
+  EXPECT_EQ(runs.earliest({1, 3}).first, 1);
+  EXPECT_EQ(runs.earliest({2, 4}).first, 1);
+  EXPECT_EQ(runs.earliest({3, 5}).first, 3);
+  EXPECT_EQ(runs.earliest({6, 8}).first, 1);  // static bytes do not matter
+  EXPECT_EQ(runs.earliest({7, 9}).first, 7);  // ends with the loss
 }
 
 }  // namespace

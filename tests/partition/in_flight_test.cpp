@@ -15,18 +15,29 @@ namespace {
 
 using testing::ElementsAre;
 
+std::vector<Seconds> in_seconds(const std::vector<double>& numbers) {
+  std::vector<Seconds> times;
+  for (const double number : numbers) times.emplace_back(number);
+  return times;
+}
+
+std::vector<int> counts_for(const std::vector<double>& stages, const std::vector<double>& links,
+                            double period) {
+  return least_in_flight(in_seconds(stages), in_seconds(links), Seconds(period));
+}
+
 TEST(LeastInFlight, CountsStagesFromTheEndWhereEachFillsThePeriod) {
-  EXPECT_THAT(least_in_flight({5, 5, 5, 5}, {0, 0, 0}, 5), ElementsAre(4, 3, 2, 1));
+  EXPECT_THAT(counts_for({5, 5, 5, 5}, {0, 0, 0}, 5), ElementsAre(4, 3, 2, 1));
 }
 
 TEST(LeastInFlight, PutsShortStagesIntoOneGroup) {
   // From the end: 2 + 3 fit into one period, 4 does not any more, 1 goes with it.
-  EXPECT_THAT(least_in_flight({1, 4, 3, 2}, {0, 0, 0}, 5), ElementsAre(2, 2, 1, 1));
+  EXPECT_THAT(counts_for({1, 4, 3, 2}, {0, 0, 0}, 5), ElementsAre(2, 2, 1, 1));
 }
 
 TEST(LeastInFlight, LinksAreResourcesToo) {
-  EXPECT_THAT(least_in_flight({5, 5}, {1}, 5), ElementsAre(3, 1));
-  EXPECT_THAT(least_in_flight({2, 2}, {1}, 5), ElementsAre(1, 1));
+  EXPECT_THAT(counts_for({5, 5}, {1}, 5), ElementsAre(3, 1));
+  EXPECT_THAT(counts_for({2, 2}, {1}, 5), ElementsAre(1, 1));
 }
 
 // Resources are grouped from the last on: a group's sum is at most T, and a resource's number in
@@ -53,7 +64,7 @@ TEST(LeastInFlight, IsTheNumberOfTheGroup) {
       put(stages[at]);
       groups[at] = group;
     }
-    EXPECT_EQ(least_in_flight(stages, links, period), groups) << seed;
+    EXPECT_EQ(counts_for(stages, links, period), groups) << seed;
   }
 }
 
@@ -93,7 +104,7 @@ struct Layers {
       for (std::size_t j = i; j < all.size(); ++j) {
         period += all[j];
         if (period < *std::max_element(all.begin(), all.end()) || period >= least) continue;
-        const std::vector<int> counts = least_in_flight(stages, links, period);
+        const std::vector<int> counts = counts_for(stages, links, period);
         bool fits = true;
         for (std::size_t k = 0; k < counts.size(); ++k)
           fits = fits && 3 * sum(weights, ends[k], ends[k + 1]) +

@@ -150,7 +150,7 @@ TEST(Madpipe, LeavesCutAndNumbersInFlightToItself) {
 /// The least simulated step over all allocations, programs that keep everything, and all numbers in
 /// flight that do not grow from stage to stage.
 double least_of_all(const Question& question) {
-  double least = kNever;
+  double least = kNever.count();
   const StageRoom room(question);
   std::set<Allocation> all;
   for (int special = 0; special < question.stages; ++special) {
@@ -297,11 +297,11 @@ TEST(Allocations, OfNearlyAsManyRanksAsLayersAreListedDirectly) {
 }
 
 /// The heaviest rank's time for one micro-batch without recomputation.
-double heaviest(const StageRoom& room, const Allocation& allocation) {
-  std::vector<double> loads(static_cast<std::size_t>(room.stages()), 0);
+Seconds heaviest(const StageRoom& room, const Allocation& allocation) {
+  std::vector<Seconds> loads(static_cast<std::size_t>(room.stages()));
   for (int k = 0; k < allocation.stages(); ++k)
     loads[static_cast<std::size_t>(allocation.rank(k))] +=
-        room.work(allocation.rank(k), allocation.first(k), allocation.last(k));
+        room.work(allocation.rank(k), allocation.layers(k));
   return *std::max_element(loads.begin(), loads.end());
 }
 
@@ -318,7 +318,7 @@ TEST(AllocationSearch, FindsTheLeastPeriodOfAllAllocations) {
     const auto policy = policy_named(question, "joint");
     StageOptions options(room, *policy, 6);
     const int special = between(random, 0, question.stages - 1);
-    double least = kNever;
+    Seconds least = kNever;
     for (const Allocation& one :
          every_allocation(question.chain.length(), question.stages, special))
       least = std::min(least, heaviest(room, one));

@@ -43,8 +43,7 @@ TEST(RecomputeEarly, KeepsMemoryAndTimeAndKeepsNoMore) {
     if (solution == nullptr || solution->recompute == Seconds(0)) continue;
     const int in_flight = between(random, 1, 3);
     const simulate::Replay before = sound(chain, solution->program);
-    const StageQuestion question{.first = 1,
-                                 .last = layers - 1,
+    const StageQuestion question{.layers = {1, layers - 1},
                                  .memory = needed(before, in_flight) + Bytes(between(random, 0, 8)),
                                  .in_flight = in_flight};
 
@@ -71,10 +70,10 @@ TEST(RecomputeEarly, MovesEverythingWhereMemoryAllows) {
     const chain::Chain chain = small_chain(random, layers);
     const program::StageProgram all_again = program::recompute_all(1, layers - 1);
 
-    const program::StageProgram moved = recompute_early(
-        chain, {.first = 1, .last = layers - 1, .memory = Bytes(1 << 20)}, all_again);
+    const program::StageProgram moved =
+        recompute_early(chain, {.layers = {1, layers - 1}, .memory = Bytes(1 << 20)}, all_again);
 
-    EXPECT_DOUBLE_EQ(ahead(chain, moved), sound(chain, all_again).recompute.count());
+    EXPECT_DOUBLE_EQ(ahead(chain, moved).count(), sound(chain, all_again).recompute.count());
   }
 }
 
@@ -85,8 +84,7 @@ TEST(RecomputeEarly, LeavesProgramsThatCopyAsTheyAre) {
   program.forward.push_back({program::Op::kOffloadTape, 1});
   program.backward.insert(program.backward.begin() + 1, {program::Op::kPrefetchTape, 1});
 
-  EXPECT_EQ(recompute_early(chain, {.first = 1, .last = 2, .memory = Bytes(1 << 20)}, program),
-            program);
+  EXPECT_EQ(recompute_early(chain, {.layers = {1, 2}, .memory = Bytes(1 << 20)}, program), program);
 }
 
 }  // namespace

@@ -51,8 +51,7 @@ TEST(SolverStore, AnswersDoNotDependOnWhoAskedBeforeOrAsksMeanwhile) {
     std::vector<solve::StageProblem> problems;
     for (int k = 0; k < 24; ++k) {
       const int first = between(random, 1, kLayers), last = between(random, first, kLayers);
-      problems.push_back({.first_layer = first,
-                          .last_layer = last,
+      problems.push_back({.layers = {first, last},
                           .memory = Bytes(between(random, 20'000, 120'000)),
                           .in_flight = between(random, 1, 3),
                           .link = {}});

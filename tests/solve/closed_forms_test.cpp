@@ -90,7 +90,7 @@ TEST(Revolve, CountsAsTheRecursionSays) {
 TEST(Revolve, ProgramHasAsManyForwardsAsItCounts) {
   for (int n = 1; n <= 40; ++n) {
     for (int s = 1; s <= n; ++s) {
-      EXPECT_EQ(forwards(revolve_program(1, n, s)), n + revolve_forwards(n, s)) << n << ' ' << s;
+      EXPECT_EQ(forwards(revolve_program({1, n}, s)), n + revolve_forwards(n, s)) << n << ' ' << s;
     }
   }
 }

@@ -48,7 +48,7 @@ TEST(FirstPass, ReachesTheOptimumOfAStageWithAPause) {
         const double found = time_of(pass, 1, m).count();
         if (!std::isfinite(found)) continue;
         if (time < 0 || found < time) time = found;
-        const simulate::Replay replay = simulate::replay(chain, rebuild_stage(pass, 1, 4, m));
+        const simulate::Replay replay = simulate::replay(chain, rebuild_stage(pass, {1, 4}, m));
         ASSERT_FALSE(replay.fault) << replay.fault->reason;
         EXPECT_EQ(replay.time.count(), found);
         EXPECT_LE(replay.kept, Bytes(kept));

@@ -100,11 +100,8 @@ TEST(StagesWithRetapes, AreNearlyAlwaysOptimal) {
   int feasible = 0, equal = 0;
   for (int k = 0; k < 300; ++k) {
     const chain::Chain chain = chain_with_retapes(random, Saves::kTime, 5);
-    StageProblem stage{.first_layer = 1,
-                       .last_layer = chain.length() - 1,
-                       .memory = {},
-                       .in_flight = 2 + k % 2,
-                       .link = {}};
+    StageProblem stage{
+        .layers = {1, chain.length() - 1}, .memory = {}, .in_flight = 2 + k % 2, .link = {}};
     const std::int64_t least = stage_least_memory(chain, stage);
     stage.memory = Bytes(std::uniform_int_distribution<std::int64_t>(least, 2 * least + 4)(random));
     StageSolver solver(chain, {.largest_memory = stage.memory, .slots = 0});
@@ -132,7 +129,7 @@ TEST(StagesWithRetapes, CountBytesThatRetapesSaveInTheirLeastMemory) {
     }
     const StageProblem stage = stage_of(1, chain.length(), 1000, 1 + k % 3);
     const auto least_of = [&] {
-      return exact_solver(chain, 1000).least_memory(1, chain.length(), stage.in_flight).count();
+      return exact_solver(chain, 1000).least_memory({1, chain.length()}, stage.in_flight).count();
     };
     const std::int64_t least = least_of(), best = stage_least_memory(chain, stage);
     ASSERT_GE(least, best) << chain::to_yaml(chain);

@@ -30,11 +30,8 @@ namespace {
 constexpr std::int64_t kRoomy = std::int64_t{1} << 40;
 
 StageProblem stage_of(int first, int last, std::int64_t memory, int in_flight, double rate) {
-  StageProblem problem{.first_layer = first,
-                       .last_layer = last,
-                       .memory = Bytes(memory),
-                       .in_flight = in_flight,
-                       .link = {}};
+  StageProblem problem{
+      .layers = {first, last}, .memory = Bytes(memory), .in_flight = in_flight, .link = {}};
   if (rate > 0) {
     problem.link = HostLink{BytesPerSecond(rate), BytesPerSecond(rate), Bytes(kRoomy)};
   }
@@ -51,7 +48,7 @@ simulate::RankResult in_a_pipeline(const chain::Chain& chain, const StageProblem
                                    const program::StageProgram& stage, int micro_batches,
                                    bool must_fit = true) {
   chain::Chain whole{.name = "pipeline", .input = chain.input, .layers = {}};
-  for (int i = 1; i <= problem.last_layer; ++i) whole.layers.push_back(chain.layer(i));
+  for (int i = 1; i <= problem.layers.last; ++i) whole.layers.push_back(chain.layer(i));
   program::Lowering lowering;
   lowering.stages.push_back(stage);
   for (int k = 1; k < problem.in_flight; ++k) {
@@ -131,7 +128,7 @@ program::StageProgram with_copies(program::StageProgram stage,
 double least_period(const chain::Chain& chain, const StageProblem& problem) {
   std::vector<program::StageProgram> programs;
   Problem alone = whole(chain, 0);
-  alone.last_layer = problem.last_layer;
+  alone.last_layer = problem.layers.last;
   // More than the memory: what is moved is not held next to what is made after it.
   for (std::int64_t budget = 1; budget <= problem.memory.count() + 16; ++budget) {
     alone.budget = Bytes(budget);
@@ -172,7 +169,7 @@ TEST(StageCopies, KeepTheirPromisesInAPipeline) {
         random_chain(random, {.most_tape_beyond = 6, .extra_per_output = k % 3}, 6);
     const int w = 2 + k % 3, last = 5;
     StageSolver solver = exact_solver(chain, 400);
-    const std::int64_t least = solver.least_memory(1, last, w).count();
+    const std::int64_t least = solver.least_memory({1, last}, w).count();
     const std::int64_t memory = least + k % 5 * 4;
     const double rate = std::vector<double>{0.2, 0.5, 1, 3, 20}[static_cast<std::size_t>(k % 5)];
     const StageProblem problem = stage_of(1, last, memory, w, rate);
@@ -212,7 +209,7 @@ TEST(StageCopies, RunWithManyInFlight) {
     const chain::Chain chain = random_chain(random, {.most_tape_beyond = 6}, 6);
     const int w = 6 + k % 11, last = 5;
     StageSolver solver = exact_solver(chain, 2000);
-    const std::int64_t memory = solver.least_memory(1, last, w).count() + k % 5 * 8;
+    const std::int64_t memory = solver.least_memory({1, last}, w).count() + k % 5 * 8;
     const StageProblem problem = stage_of(1, last, memory, w, 1 + k % 4);
     const StageProblem without = stage_of(1, last, memory, w, 0);
     const auto result = solver.solve(problem), plain = solver.solve(without);
@@ -238,7 +235,7 @@ TEST(StageCopies, AreSeldomFarFromTheBestOfAllSets) {
         random, {.most_output = 3, .most_tape_beyond = 3, .extra_per_output = k % 2}, 4);
     const int w = 2 + k % 2;
     StageSolver solver = exact_solver(chain, 400);
-    const std::int64_t least = solver.least_memory(1, 3, w).count();
+    const std::int64_t least = solver.least_memory({1, 3}, w).count();
     const double rate = std::vector<double>{0.3, 1, 3}[static_cast<std::size_t>(k % 3)];
     const StageProblem problem = stage_of(1, 3, least + k % 4, w, rate);
     const StageProblem without = stage_of(1, 3, least + k % 4, w, 0);
@@ -309,7 +306,7 @@ TEST(StageCopies, RunWhereNothingElseFits) {
     const chain::Chain chain = random_chain(random, {.extra_per_output = 0}, 6);
     const int w = 2 + k % 3;
     StageSolver solver = exact_solver(chain, 400);
-    const std::int64_t least = solver.least_memory(1, 5, w).count();
+    const std::int64_t least = solver.least_memory({1, 5}, w).count();
     const StageProblem problem = stage_of(1, 5, least - 1, w, 2);
     EXPECT_TRUE(
         std::holds_alternative<plan::Infeasible>(solver.solve(stage_of(1, 5, least - 1, w, 0))));
@@ -333,7 +330,7 @@ TEST(StageCopies, KeepTheOffloadTierSmallEnough) {
     const chain::Chain chain = random_chain(random, {.extra_per_output = 1}, 6);
     const int w = 2 + k % 3, last = 5;
     StageSolver solver = exact_solver(chain, 400);
-    StageProblem problem = stage_of(1, last, solver.least_memory(1, last, w).count() + 3, w, 5);
+    StageProblem problem = stage_of(1, last, solver.least_memory({1, last}, w).count() + 3, w, 5);
     problem.link->capacity = Bytes(k % 12);
     const auto result = solver.solve(problem);
     const StageSolution& solution = std::get<StageSolution>(result);
@@ -352,7 +349,7 @@ TEST(StageCopies, WithOneInFlightAreThoseOfTheSingleStageSolver) {
   for (int k = 0; k < 20; ++k) {
     const chain::Chain chain = random_chain(random, {.extra_per_output = 1}, 6);
     StageSolver solver = exact_solver(chain, 400);
-    const std::int64_t least = solver.least_memory(1, 6, 1).count();
+    const std::int64_t least = solver.least_memory({1, 6}, 1).count();
     const StageProblem problem = stage_of(1, 6, least + k % 4, 1, 1 + k % 3);
     Problem alone = whole(chain, least + k % 4);
     alone.link = problem.link;

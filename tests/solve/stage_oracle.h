@@ -21,14 +21,14 @@ inline double stage_optimum(const chain::Chain& chain, const StageProblem& stage
                             bool persistent = false) {
   double best = std::numeric_limits<double>::infinity();
   Problem problem{.chain = &chain,
-                  .first_layer = stage.first_layer,
-                  .last_layer = stage.last_layer,
+                  .first_layer = stage.layers.first,
+                  .last_layer = stage.layers.last,
                   .budget = {},
                   .link = {},
                   .slots = 0};
   const std::int64_t memory = stage.memory.count(), others = stage.in_flight - 1;
   // With one in flight there is no cap.
-  const std::int64_t least = others == 0 ? memory : chain.output(stage.first_layer - 1).count();
+  const std::int64_t least = others == 0 ? memory : chain.output(stage.layers.first - 1).count();
   for (std::int64_t kept = least; others * kept <= memory && kept <= memory; ++kept) {
     problem.budget = Bytes(memory - others * kept);
     const auto program =
@@ -41,8 +41,8 @@ inline double stage_optimum(const chain::Chain& chain, const StageProblem& stage
 /// Least (w-1) K + peak over all programs.
 inline std::int64_t stage_least_memory(const chain::Chain& chain, const StageProblem& stage) {
   const Problem problem{.chain = &chain,
-                        .first_layer = stage.first_layer,
-                        .last_layer = stage.last_layer,
+                        .first_layer = stage.layers.first,
+                        .last_layer = stage.layers.last,
                         .budget = {},
                         .link = {},
                         .slots = 0};
@@ -50,7 +50,7 @@ inline std::int64_t stage_least_memory(const chain::Chain& chain, const StagePro
     return simulate::replay(chain, *search_leanest(problem)).peak.count();
   }
   std::int64_t best = std::numeric_limits<std::int64_t>::max();
-  for (std::int64_t kept = chain.output(stage.first_layer - 1).count();
+  for (std::int64_t kept = chain.output(stage.layers.first - 1).count();
        (stage.in_flight - 1) * kept < best; ++kept) {
     const auto program = search_leanest(problem, {.most_kept = Bytes(kept)});
     if (!program) continue;
@@ -61,11 +61,7 @@ inline std::int64_t stage_least_memory(const chain::Chain& chain, const StagePro
 }
 
 inline StageProblem stage_of(int first, int last, std::int64_t memory, int in_flight) {
-  return {.first_layer = first,
-          .last_layer = last,
-          .memory = Bytes(memory),
-          .in_flight = in_flight,
-          .link = {}};
+  return {.layers = {first, last}, .memory = Bytes(memory), .in_flight = in_flight, .link = {}};
 }
 
 inline StageSolver exact_solver(const chain::Chain& chain, std::int64_t largest,
@@ -79,8 +75,8 @@ inline void expect_honest(const chain::Chain& chain, const StageProblem& problem
                           const StageSolution& solution) {
   const simulate::Replay replay = simulate::replay(chain, solution.program);
   ASSERT_FALSE(replay.fault) << simulate::to_text(*replay.fault);
-  EXPECT_EQ(solution.program.first_layer, problem.first_layer);
-  EXPECT_EQ(solution.program.last_layer, problem.last_layer);
+  EXPECT_EQ(solution.program.first_layer, problem.layers.first);
+  EXPECT_EQ(solution.program.last_layer, problem.layers.last);
   EXPECT_EQ(replay.forward, solution.forward);
   EXPECT_EQ(replay.backward, solution.backward);
   EXPECT_EQ(replay.recompute, solution.recompute);

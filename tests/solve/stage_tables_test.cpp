@@ -44,7 +44,7 @@ TEST(Stage, InSlotsKeepsEveryByteAndAllPromises) {
     for (const int w : {1, 2, 3, 5, 8}) {
       for (int n = 0; n < 6; ++n) {
         const int first = 1 + n, last = 12 - n % 3;
-        const Bytes least = solver.least_memory(first, last, w);
+        const Bytes least = solver.least_memory({first, last}, w);
         if (least > largest) continue;
         const StageProblem problem =
             stage_of(first, last, least.count() + (largest - least).count() * n / 6, w);
@@ -127,8 +127,8 @@ TEST(Stage, OfALongChainIsAsGoodAsAlone) {
     for (const int w : {1, 2, 5, 9}) {
       StageSolver exact = exact_solver(part, 900);
       const int length = last - first + 1;
-      const std::int64_t least = exact.least_memory(1, length, w).count();
-      EXPECT_EQ(solver.least_memory(first, last, w).count(), least);
+      const std::int64_t least = exact.least_memory({1, length}, w).count();
+      EXPECT_EQ(solver.least_memory({first, last}, w).count(), least);
       for (std::int64_t memory = least; memory <= 900; memory += 150) {
         const double best = exact.least_time(stage_of(1, length, memory, w)).count();
         const double found = solver.least_time(stage_of(first, last, memory, w)).count();

@@ -229,8 +229,7 @@ TEST(Stage, NamesTheLeastMemoryThatWorks) {
     auto [chain, problem] = random_case(random, k);
     const std::int64_t least = stage_least_memory(chain, problem);
     StageSolver solver = exact_solver(chain, 2 * least + 10);
-    const std::int64_t found =
-        solver.least_memory(problem.first_layer, problem.last_layer, problem.in_flight).count();
+    const std::int64_t found = solver.least_memory(problem.layers, problem.in_flight).count();
     ASSERT_GE(found, least) << chain::to_yaml(chain) << problem.in_flight;
     equal += found == least ? 1 : 0;
     problem.memory = Bytes(found);
@@ -244,8 +243,8 @@ TEST(Stage, NamesTheLeastMemoryThatWorks) {
     const auto& reason = std::get<plan::Infeasible>(fails);
     EXPECT_EQ(reason.least_budget.count(), found);
     EXPECT_EQ(reason.available, problem.memory);
-    EXPECT_EQ(reason.first_layer, problem.first_layer);
-    EXPECT_EQ(reason.last_layer, problem.last_layer);
+    EXPECT_EQ(reason.first_layer, problem.layers.first);
+    EXPECT_EQ(reason.last_layer, problem.layers.last);
     EXPECT_NE(reason.where, "");
   }
   std::cout << "least memory of stages: " << equal << " of 400 are the least of all programs\n";

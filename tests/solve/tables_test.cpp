@@ -166,7 +166,7 @@ TEST(Tables, GiveProgramsThatKeepTheirBytesAndTakeTheirTime) {
       for (int t = s; t <= 15; t += 3) {
         for (Slots m = least_of(tables, s, t); m <= 60; m += 7) {
           const Ran ran = run(chain, s, {{Op::kReceiveInput, s - 1}, {Op::kReceiveGradient, t}},
-                              rebuild(tables, s, t, m));
+                              rebuild(tables, {s, t}, m));
           ASSERT_LE(ran.peak, Bytes(m)) << chain::to_yaml(chain) << s << ' ' << t;
           ASSERT_EQ(ran.time, time_of(tables, s, t, m).count());
           ++programs;
@@ -194,7 +194,7 @@ TEST(Tables, GiveProgramsThatBringBackTheInputOfATape) {
                                {Op::kDrop, t - 1},
                                {Op::kReceiveGradient, t},
                                {Op::kReceiveInput, s - 1}},
-                              rebuild_resumed(tables, s, t, m));
+                              rebuild_resumed(tables, {s, t}, m));
           ASSERT_LE(ran.peak, Bytes(m)) << chain::to_yaml(chain) << s << ' ' << t;
           ASSERT_EQ(ran.time,
                     time_resumed(tables, s, t, m).count() + chain.layer(t).backward.count());
@@ -222,7 +222,7 @@ TEST(Tables, AreAsExactAsTheySay) {
     for (Slots m = 30; m <= 150; m += 10) {
       const double extra = pass.extra(Recurrence::kFirst, 1, 60, m);
       if (!std::isfinite(extra)) continue;
-      const simulate::Replay replay = simulate::replay(chain, rebuild_stage(pass, 1, 60, m));
+      const simulate::Replay replay = simulate::replay(chain, rebuild_stage(pass, {1, 60}, m));
       EXPECT_NEAR(extra, replay.recompute.count(), extra * 120 / (1 << 24));
       recomputing += extra > 0 ? 1 : 0;
     }

@@ -20,6 +20,12 @@ class Quantity {
 
   constexpr Rep count() const { return count_; }
   constexpr auto operator<=>(const Quantity&) const = default;
+  // <=> of doubles has four outcomes, which compilers tell apart with branches where < is a single
+  // instruction; loops of the planner compare times.
+  friend constexpr bool operator<(Quantity a, Quantity b) { return a.count_ < b.count_; }
+  friend constexpr bool operator>(Quantity a, Quantity b) { return a.count_ > b.count_; }
+  friend constexpr bool operator<=(Quantity a, Quantity b) { return a.count_ <= b.count_; }
+  friend constexpr bool operator>=(Quantity a, Quantity b) { return a.count_ >= b.count_; }
 
   constexpr Quantity& operator+=(Quantity other) {
     count_ += other.count_;

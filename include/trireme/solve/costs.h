@@ -13,6 +13,7 @@
 #pragma once
 
 #include "trireme/chain/chain.h"
+#include "trireme/chain/layer_range.h"
 #include "trireme/core/units.h"
 
 #include <cstddef>
@@ -140,20 +141,21 @@ struct Split {
 
 /// Slots that are held while the forwards of a sub-chain run, whatever is decided.
 Slots load(const Costs& costs, Recurrence which, int t);
-Split keep_output(const Costs& costs, Recurrence which, int s, int t, int at);
-Split keep_tape(const Costs& costs, Recurrence which, int s, int t, int at);
+Split keep_output(const Costs& costs, Recurrence which, chain::LayerRange layers, int at);
+Split keep_tape(const Costs& costs, Recurrence which, chain::LayerRange layers, int at);
 
-/// Calls `visit(split)` for every decision on s..t: outputs, then tapes, both in ascending order,
-/// then for kFirst the output that is passed on. A kResumed or kRetaped of one layer has none: it
-/// is its backward alone.
+/// Calls `visit(split)` for every decision on these layers: outputs, then tapes, both in ascending
+/// order, then for kFirst the output that is passed on. A kResumed or kRetaped of one layer has
+/// none: it is its backward alone.
 template <class Visit>
-void each_split(const Costs& costs, Freedom freedom, Recurrence which, int s, int t,
+void each_split(const Costs& costs, Freedom freedom, Recurrence which, chain::LayerRange layers,
                 Visit&& visit) {
-  for (int j = s; j < t; ++j) visit(keep_output(costs, which, s, t, j));
+  const int s = layers.first, t = layers.last;
+  for (int j = s; j < t; ++j) visit(keep_output(costs, which, layers, j));
   const int last_tape = which == Recurrence::kResumed || which == Recurrence::kRetaped ? t - 1 : t;
   const int most = freedom == Freedom::kInputStays ? s : last_tape;
-  for (int j = s; j <= most && j <= last_tape; ++j) visit(keep_tape(costs, which, s, t, j));
-  if (which == Recurrence::kFirst) visit(keep_output(costs, which, s, t, t));
+  for (int j = s; j <= most && j <= last_tape; ++j) visit(keep_tape(costs, which, layers, j));
+  if (which == Recurrence::kFirst) visit(keep_output(costs, which, layers, t));
 }
 
 }  // namespace trireme::solve

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "trireme/chain/layer_range.h"
 #include "trireme/program/action.h"
 
 #include <cstdint>
@@ -15,7 +16,7 @@ namespace trireme::solve {
 /// closed form: r n - C(s + r, s + 1) with the least r for which C(s + r, s) >= n.
 std::int64_t revolve_forwards(int steps, int slots);
 
-/// A program that does it: layers first..last, each taped right before its backward.
-program::StageProgram revolve_program(int first, int last, int slots);
+/// A program of these layers that does it, each taped right before its backward.
+program::StageProgram revolve_program(chain::LayerRange layers, int slots);
 
 }  // namespace trireme::solve

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "trireme/chain/chain.h"
+#include "trireme/chain/layer_range.h"
 #include "trireme/core/units.h"
 #include "trireme/plan/plan.h"
 #include "trireme/program/action.h"
@@ -21,7 +22,7 @@
 namespace trireme::solve {
 
 struct StageProblem {
-  int first_layer = 1, last_layer = 1;
+  chain::LayerRange layers;
   Bytes memory;       ///< the rank's budget without static bytes and channel buffers
   int in_flight = 1;  ///< 1: no other micro-batch is kept; the pause is still there (last stage:
                       ///< forward and backward follow each other)
@@ -72,10 +73,10 @@ class StageSolver {
   /// least_time(). An Infeasible states least_memory(); with copies less may be enough.
   std::variant<StageSolution, plan::Infeasible> solve(const StageProblem& problem);
 
-  /// The least memory (without static bytes) with which layers first..last run at all with
+  /// The least memory (without static bytes) with which these layers run at all with
   /// `in_flight` micro-batches and without copies: exactly what the leanest program of the solver's
   /// kind takes, by replay.
-  Bytes least_memory(int first_layer, int last_layer, int in_flight);
+  Bytes least_memory(chain::LayerRange layers, int in_flight);
 
   /// Bytes of memory that the tables take now.
   std::size_t size() const;

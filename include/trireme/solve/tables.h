@@ -22,6 +22,7 @@
 #pragma once
 
 #include "trireme/chain/chain.h"
+#include "trireme/chain/layer_range.h"
 #include "trireme/core/units.h"
 #include "trireme/program/action.h"
 #include "trireme/solve/column.h"
@@ -118,11 +119,14 @@ class FirstPass final : public CostReader {
   std::unique_ptr<Columns> columns_;
 };
 
-/// The actions that take C(s,t,m), from x[s-1] and the gradient of x[t] held. m must be feasible.
-std::vector<program::Action> rebuild(const CostReader& reader, int s, int t, Slots m);
-/// The actions that take G_t(s,m), from x[s-1], the tape of t and the gradient of x[t] held.
-std::vector<program::Action> rebuild_resumed(const CostReader& reader, int s, int t, Slots m);
+/// The actions for layers s..t that take C(s,t,m), from x[s-1] and the gradient of x[t] held. m
+/// must be feasible.
+std::vector<program::Action> rebuild(const CostReader& reader, chain::LayerRange layers, Slots m);
+/// The actions for layers s..t that take G_t(s,m), from x[s-1], the tape of t and the gradient of
+/// x[t] held.
+std::vector<program::Action> rebuild_resumed(const CostReader& reader, chain::LayerRange layers,
+                                             Slots m);
 /// The program that takes g(first,m), from x[first-1] alone to the gradient of x[first-1].
-program::StageProgram rebuild_stage(const CostReader& reader, int first, int last, Slots m);
+program::StageProgram rebuild_stage(const CostReader& reader, chain::LayerRange layers, Slots m);
 
 }  // namespace trireme::solve

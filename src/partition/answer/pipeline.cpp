@@ -197,11 +197,11 @@ class Pipeline {
   /// Uniform policies that fit, by their step on the cut with the least period or the equal one,
   /// whichever is faster; all of them for short chains, where every size is searched. Their very
   /// best cuts are not searched here.
-  std::vector<std::pair<double, std::string>> hopeful_uniform_policies() {
-    std::vector<std::pair<double, std::string>> ranked;
+  std::vector<std::pair<Seconds, std::string>> hopeful_uniform_policies() {
+    std::vector<std::pair<Seconds, std::string>> ranked;
     for (std::string& name : fits_ ? uniform_policies(room_) : std::vector<std::string>()) {
       CutSearch search(room_, builder_.policy(name));
-      double step = search.step(even_, false);
+      Seconds step = search.step(even_, false);
       if (const auto cut = search.least_period()) step = std::min(step, search.step(*cut, false));
       if (step < kNever) ranked.emplace_back(step, std::move(name));
     }
@@ -217,7 +217,7 @@ class Pipeline {
     const plan::Plan* const usual = best != nullptr ? best->plan() : nullptr;
     auto plan = with_fewer_in_flight(room_, builder_, usual, fits_);
     if (!plan || (usual != nullptr && usual->step <= plan->step * (1 + kGain))) return;
-    joint_step_ = std::min(joint_step_, plan->step.count());
+    joint_step_ = std::min(joint_step_, plan->step);
     add_tried(tried_.begin(), "joint, fewer in flight", *std::move(plan));
   }
 
@@ -273,9 +273,9 @@ class Pipeline {
     auto plan = madpipe_plan(room_, policy, joint_step_, 0);
     if (!plan || !open_) return plan;
     const plan::Plan* const best = fastest_plan();
-    const double least = best != nullptr ? best->step.count() : kNever;
+    const Seconds least = best != nullptr ? best->step : kNever;
     const double handicap = plan::has_rank_for_each_stage(*plan) ? 0 : kGainOfSharing;
-    if (plan->step.count() * (1 + handicap) < least) return plan;
+    if (plan->step * (1 + handicap) < least) return plan;
     return madpipe_plan(room_, policy, least, kGainOfSharing);
   }
 
@@ -287,7 +287,7 @@ class Pipeline {
       return add_tried(tried_.end(), label, {});
     }
     if (policy == "joint" || is_instant(policy))
-      joint_step_ = std::min(joint_step_, found.plan->step.count());
+      joint_step_ = std::min(joint_step_, found.plan->step);
     good_cuts_.insert(found.cut);
     add_tried(tried_.end(), label, *found.plan);
   }
@@ -318,7 +318,7 @@ class Pipeline {
   };
   std::map<std::string, Lacking> without_plan_;  // by label
   std::set<Cut> good_cuts_;                      // of policies planned so far
-  double joint_step_ = kNever;                   // of joint and of instant policies
+  Seconds joint_step_ = kNever;                  // of joint and of instant policies
 };
 
 }  // namespace

@@ -21,8 +21,8 @@ std::vector<int> balanced_cut(const std::vector<double>& work, int stages) {
   // Layers and stages are counted from the end, so that of equal cuts the first stages are short.
   const std::optional<Cut> mirrored = least_cut(
       all_ends(layers, parts), std::numeric_limits<double>::infinity(),
-      [&](int, int first, int last, double others, double) -> std::optional<double> {
-        return std::max(before[at(layers + 1 - first)] - before[at(layers - last)], others);
+      [&](int, chain::LayerRange run, double others, double) -> std::optional<double> {
+        return std::max(before[at(layers + 1 - run.first)] - before[at(layers - run.last)], others);
       });
   std::vector<int> cut;
   for (int k = parts - 2; k >= 0; --k) cut.push_back(layers - mirrored.value()[at(k)]);

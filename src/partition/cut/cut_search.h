@@ -20,20 +20,20 @@ class CutSearch {
   /// Both must outlive it. With `copies` the policy may use the ranks' copy links.
   CutSearch(const StageRoom& room, StagePolicy& policy, bool copies = false);
 
-  /// Seconds of layers first..last on the rank of `stage`, kNever if they do not fit.
-  double time(int stage, int first, int last);
+  /// Time of these layers on the rank of `stage`, kNever if they do not fit.
+  Seconds time(int stage, chain::LayerRange layers);
   /// Step by timeline, kNever if a stage does not fit. Exact where all recomputation hides behind
   /// waits for gradients (`hidden`) or none does; plans lie between. `enough`: see Timeline.
-  double step(const Cut& cut, bool hidden, double enough = kNever);
+  Seconds step(const Cut& cut, bool hidden, Seconds enough = kNever);
 
   /// Step by timeline without recomputation: a lower bound for plans on this cut.
-  double ideal_step(const Cut& cut);
+  Seconds ideal_step(const Cut& cut);
 
   /// The cut with the least period (the time of its slowest stage), exact; empty if no cut fits.
   std::optional<Cut> least_period();
   /// A cut with the least sum of stage times and transfers (the time of fill and drain) among those
   /// whose period is at most `period`; exact.
-  std::optional<Cut> least_sum(double period);
+  std::optional<Cut> least_sum(Seconds period);
 
   /// Distinct cuts worth simulating: at most `most` that are best by timeline if no recomputation
   /// hides behind waits, best first, then as many others that are best if all does.
@@ -42,12 +42,12 @@ class CutSearch {
  private:
   /// Computes the range of each stage's last layer for a period, without recomputation. False if
   /// some layer alone takes longer.
-  bool find_window(double period);
-  double least_possible_period();
+  bool find_window(Seconds period);
+  Seconds least_possible_period();
   /// The cut within the window that minimizes the maximum (or the sum) of stage times, each at most
   /// `period`.
   enum class Goal { kWorst, kSum };
-  std::optional<Cut> best(Goal goal, double period);
+  std::optional<Cut> best(Goal goal, Seconds period);
   /// The best cuts by timeline, best first, without those that do not fit.
   std::vector<Cut> ranked(std::vector<Cut> cuts, int most, bool hidden);
   std::vector<Cut> all_cuts() const;

@@ -25,8 +25,8 @@ constexpr double kHopeless = 1.1;
 /// Cuts simulated per size.
 constexpr int kCuts = 4;
 
-double periods(double seconds, double period) {
-  return std::ceil(seconds / period - kSame);
+double periods(Seconds time, Seconds period) {
+  return std::ceil(time / period - kSame);
 }
 
 int larger(int size) {
@@ -40,11 +40,11 @@ bool may_have_fewer_in_flight(const Question& question) {
 
 /// Numbers in flight of 1F1B* for the period of this plan, at most the schedule's.
 std::vector<int> counts_for(const StageRoom& room, const plan::Plan& plan) {
-  std::vector<double> stages, links;
-  double period = 0;
+  std::vector<Seconds> stages, links;
+  Seconds period;
   for (const plan::StagePlan& stage : plan.stages) {
     const int k = static_cast<int>(stages.size());
-    stages.push_back((stage.predicted.forward + stage.predicted.backward).count());
+    stages.push_back(stage.predicted.forward + stage.predicted.backward);
     period = std::max(period, stages.back());
     if (k + 1 == std::ssize(plan.stages)) break;
     links.push_back(2 * room.transfer(k, stage.program.last_layer));
@@ -144,28 +144,28 @@ std::optional<plan::Plan> with_fitting_shared_counts(const Question& question,
 
 }  // namespace
 
-std::vector<int> least_in_flight(const std::vector<double>& stages,
-                                 const std::vector<double>& links, double period) {
+std::vector<int> least_in_flight(const std::vector<Seconds>& stages,
+                                 const std::vector<Seconds>& links, Seconds period) {
   std::vector<int> counts(stages.size());
-  double seconds = 0;
+  Seconds time;
   for (std::size_t k = stages.size(); k-- > 0;) {
-    if (k < links.size() && links[k] > 0) seconds = seconds_in_flight(links[k], seconds, period);
-    seconds = seconds_in_flight(stages[k], seconds, period);
-    counts[k] = begun_within(seconds, period);
+    if (k < links.size() && links[k] > Seconds(0)) time = time_in_flight(links[k], time, period);
+    time = time_in_flight(stages[k], time, period);
+    counts[k] = begun_within(time, period);
   }
   return counts;
 }
 
 // Forward and backward must not overlap the forward of another micro-batch, so what does not fit
 // into the period that has begun waits for the next.
-double seconds_in_flight(double seconds, double taken, double period) {
-  if (taken == 0) return seconds;
-  const double whole = periods(taken, period) * period;
-  return taken + seconds <= whole + kSame * period ? taken + seconds : whole + seconds;
+Seconds time_in_flight(Seconds own, Seconds taken, Seconds period) {
+  if (taken == Seconds(0)) return own;
+  const Seconds whole = periods(taken, period) * period;
+  return taken + own <= whole + kSame * period ? taken + own : whole + own;
 }
 
-int begun_within(double seconds, double period) {
-  return static_cast<int>(std::max(1.0, periods(seconds, period)));
+int begun_within(Seconds time, Seconds period) {
+  return static_cast<int>(std::max(1.0, periods(time, period)));
 }
 
 std::vector<int> sizes_that_share_a_count(const Question& question) {

@@ -13,17 +13,17 @@ namespace trireme::partition {
 
 /// 1F1B* (Beaumont, Eyraud-Dubois and Shilova 2021): the least numbers in flight, minimal for every
 /// stage at once, with which a pipeline in steady state does one micro-batch per `period`.
-/// `stages`: seconds of one micro-batch, forward and backward; `links`: seconds of an output and
+/// `stages`: times of one micro-batch, forward and backward; `links`: times of an output and
 /// its gradient between a stage and the next, one fewer. None may exceed the period.
-std::vector<int> least_in_flight(const std::vector<double>& stages,
-                                 const std::vector<double>& links, double period);
+std::vector<int> least_in_flight(const std::vector<Seconds>& stages,
+                                 const std::vector<Seconds>& links, Seconds period);
 
-/// One step of 1F1B*, from the last resource to the first: seconds from the start of a forward on a
-/// resource that takes `seconds` per micro-batch to the end of its backward, if those further down
-/// take `taken`.
-double seconds_in_flight(double seconds, double taken, double period);
-/// Micro-batches that begin within `seconds`.
-int begun_within(double seconds, double period);
+/// One step of 1F1B*, from the last resource to the first: time from the start of a forward on a
+/// resource that takes `own` per micro-batch to the end of its backward, if those further down take
+/// `taken`.
+Seconds time_in_flight(Seconds own, Seconds taken, Seconds period);
+/// Micro-batches that begin within `time`.
+int begun_within(Seconds time, Seconds period);
 
 /// The question with as few in flight as may be tried: one, unless the question or GPipe fixes the
 /// numbers.

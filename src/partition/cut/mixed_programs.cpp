@@ -43,16 +43,16 @@ std::vector<int> cycle_of(int size, int count) {
 /// that is as good.
 Choice choice_for(const StageRoom& room, StageOptions& options, const program::StageProgram& now,
                   int k, Bytes less) {
-  const StageQuestion asked = room.asked(k, now.first_layer, now.last_layer);
+  const StageQuestion asked = room.asked(k, {now.first_layer, now.last_layer});
   const int w = asked.in_flight;
   Choice best{now};
   if (w < 2 || asked.memory >= kUnlimited) return best;
   const chain::Chain& chain = room.question().chain;
-  const program::StageProgram keep_all = program::keep_all(asked.first, asked.last);
+  const program::StageProgram keep_all = program::keep_all(now.first_layer, now.last_layer);
   const Bytes most = prepared(chain, keep_all).needs.memory(w);
   const std::vector<Prepared>& all =
-      options.several(asked.first, asked.last, most, w, StageOptions::How::kCareful);
-  double least = prepared(chain, now).needs.time() * (1 - kGain);
+      options.several(asked.layers, most, w, StageOptions::How::kCareful);
+  Seconds least = prepared(chain, now).needs.time() * (1 - kGain);
   for (const Prepared& more : all) {
     for (const Prepared& fewer : all) {
       const StageNeeds &a = more.needs, &b = fewer.needs;
@@ -60,12 +60,12 @@ Choice choice_for(const StageRoom& room, StageOptions& options, const program::S
       const Bytes left =
           asked.memory - less - std::max(a.beyond_kept(), b.beyond_kept()) - b.kept * w;
       const auto count = std::min<std::int64_t>(w - 1, left.count() / (a.kept - b.kept).count());
-      const double mean =
+      const Seconds mean =
           (static_cast<double>(count) * a.time() + static_cast<double>(w - count) * b.time()) / w;
       if (left < Bytes(0) || count == 0 || mean >= least) continue;
       least = mean;
-      best = {program::moved_to(fewer.program, asked.first),
-              {.others = {program::moved_to(more.program, asked.first)},
+      best = {program::moved_to(fewer.program, now.first_layer),
+              {.others = {program::moved_to(more.program, now.first_layer)},
                .cycle = cycle_of(w, static_cast<int>(count))}};
     }
   }

@@ -32,10 +32,10 @@ using Programs = std::vector<program::StageProgram>;
 std::optional<Programs> fastest_programs(const StageRoom& room, StagePolicy& policy, const Cut& cut,
                                          const std::vector<Bytes>& less, bool copies) {
   for (int k = 0; k < room.stages(); ++k)
-    if (!room.may_fit(k, first_of(cut, k), cut[at(k)])) return std::nullopt;
+    if (!room.may_fit(k, layers_of(cut, k))) return std::nullopt;
   Programs programs;
   for (int k = 0; k < room.stages(); ++k) {
-    StageQuestion asked = room.asked(k, first_of(cut, k), cut[at(k)], copies);
+    StageQuestion asked = room.asked(k, layers_of(cut, k), copies);
     asked.memory -= less[at(k)];
     std::optional<program::StageProgram> program;
     if (asked.memory >= Bytes(0)) program = policy.program(asked);
@@ -61,8 +61,8 @@ std::vector<Variant> variants_of(const StageRoom& room, StagePolicy& policy, int
     for (int left_alone = 0; left_alone < (waits ? kStarts : 1); ++left_alone) {
       Prepared next =
           prepared(chain, waits ? recompute_early(chain, asked, program, left_alone) : program);
-      const PassTimes times{.forward = next.needs.forward.count() / speed,
-                            .backward = next.needs.backward.count() / speed,
+      const PassTimes times{.forward = next.needs.forward / speed,
+                            .backward = next.needs.backward / speed,
                             .ahead = ahead(chain, next.program) / speed};
       const bool dominated = std::any_of(variants.begin(), variants.end(), [&](const Variant& one) {
         return one.times.backward <= times.backward && one.times.ahead >= times.ahead;
@@ -74,7 +74,7 @@ std::vector<Variant> variants_of(const StageRoom& room, StagePolicy& policy, int
   if (!fastest) return variants;
   add(*fastest);
   const PassTimes& times = variants.front().times;
-  const bool again = times.forward + times.backward > room.work(stage, asked.first, asked.last);
+  const bool again = times.forward + times.backward > room.work(stage, asked.layers);
   if (!waits || !again) return variants;  // nothing to hide
   for (const double share : kShares) {
     StageQuestion smaller = asked;
@@ -108,7 +108,7 @@ std::optional<Programs> chosen_programs(const StageRoom& room, StagePolicy& poli
   std::vector<std::vector<Variant>> variants;
   std::vector<PassTimes> times;
   for (int k = 0; k < room.stages(); ++k) {
-    StageQuestion asked = room.asked(k, first_of(cut, k), cut[at(k)]);
+    StageQuestion asked = room.asked(k, layers_of(cut, k));
     asked.memory -= less[at(k)];
     variants.push_back(variants_of(room, policy, k, asked));
     if (variants.back().empty()) return std::nullopt;
@@ -116,14 +116,14 @@ std::optional<Programs> chosen_programs(const StageRoom& room, StagePolicy& poli
   }
   std::vector<std::size_t> choice(cut.size(), 0);
   Timeline timeline(room);
-  double least = timeline.step(cut, times);
+  Seconds least = timeline.step(cut, times);
   bool better = true;
   for (int round = 0; round < kRounds && better; ++round) {
     better = false;
     for (std::size_t k = 0; k < cut.size(); ++k) {
       for (std::size_t v = 0; v < variants[k].size(); ++v) {
         times[k] = variants[k][v].times;
-        const double step = timeline.step(cut, times, least);
+        const Seconds step = timeline.step(cut, times, least);
         if (step >= least * (1 - kGain)) continue;
         least = step;
         choice[k] = v;
@@ -194,7 +194,7 @@ Found joint_with_copies(const StageRoom& room, PlanBuilder& builder, const Found
   int left = kMostCuts;
   // Keeps the plan on that cut if it is the best so far.
   const auto improve = [&](const Cut& cut) {
-    const Seconds least(search.ideal_step(cut));
+    const Seconds least = search.ideal_step(cut);
     const auto is_hopeless = [&](const Found& beside) {
       return beside.plan && least >= beside.plan->step * (1 - kGain);
     };

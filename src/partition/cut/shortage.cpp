@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -18,6 +19,7 @@ namespace {
 
 /// Smallest share above 1: over budget.
 const double kTooMuch = std::nextafter(1.0, 2.0);
+constexpr double kAnyShare = std::numeric_limits<double>::infinity();
 
 /// Least memory of stages.
 class Needs {
@@ -26,43 +28,43 @@ class Needs {
 
   Bytes budget(int stage) const { return room_.question().platform.ranks[at(stage)].memory; }
   /// Bytes that a stage holds with any program.
-  Bytes fixed(int stage, int first, int last) const {
-    return room_.fixed(stage, first, last) + room_.waiting(last);
+  Bytes fixed(int stage, chain::LayerRange layers) const {
+    return room_.fixed(stage, layers) + room_.waiting(layers.last);
   }
-  Bytes bytes(int stage, int first, int last) const {
-    return fixed(stage, first, last) + policy_.least_memory(first, last, in_flight(stage));
+  Bytes bytes(int stage, chain::LayerRange layers) const {
+    return fixed(stage, layers) + policy_.least_memory(layers, in_flight(stage));
   }
   /// Least memory as a share of the stage's budget, 0 without one; where it is not below `enough`,
   /// some number that is not either. The need of one micro-batch in flight is computed first: it
   /// serves every rank and rules out most stages. Each further one in flight keeps at least the
   /// stage's input.
-  double share(int stage, int first, int last, double enough = kNever) const {
+  double share(int stage, chain::LayerRange layers, double enough = kAnyShare) const {
     const Bytes whole = budget(stage);
     if (whole == Bytes(0)) return 0;
-    const Bytes still = fixed(stage, first, last);
+    const Bytes still = fixed(stage, layers);
     const double sure = still / whole;
     if (sure >= enough) return sure;
     const int w = in_flight(stage);
-    const Bytes alone = still + policy_.least_memory(first, last, 1);
-    const double least = (alone + room_.question().chain.output(first - 1) * (w - 1)) / whole;
+    const Bytes alone = still + policy_.least_memory(layers, 1);
+    const double least =
+        (alone + room_.question().chain.output(layers.first - 1) * (w - 1)) / whole;
     if (w == 1 || least >= enough) return least;
-    return (still + policy_.least_memory(first, last, w)) / whole;
+    return (still + policy_.least_memory(layers, w)) / whole;
   }
-  bool fits(int stage, int first, int last) const {
-    return share(stage, first, last, kTooMuch) < kTooMuch;
+  bool fits(int stage, chain::LayerRange layers) const {
+    return share(stage, layers, kTooMuch) < kTooMuch;
   }
   /// The stage of the cut with the largest share.
   int scarcest(const Cut& cut) const {
     std::vector<double> shares;
-    for (int k = 0; k < room_.stages(); ++k)
-      shares.push_back(share(k, first_of(cut, k), cut[at(k)]));
+    for (int k = 0; k < room_.stages(); ++k) shares.push_back(share(k, layers_of(cut, k)));
     return static_cast<int>(std::max_element(shares.begin(), shares.end()) - shares.begin());
   }
   /// The cut whose largest share is least, if that is below `enough`.
   std::optional<Cut> thriftiest(double enough) const {
-    const auto largest = [&](int k, int first, int last, double before,
+    const auto largest = [&](int k, chain::LayerRange layers, double before,
                              double least) -> std::optional<double> {
-      return std::max(before, share(k, first, last, least));
+      return std::max(before, share(k, layers, least));
     };
     return least_cut(all_ends(room_.layers(), room_.stages()), enough, largest);
   }
@@ -83,7 +85,8 @@ Reach reach_of(int stages, int layers, Fits&& fits) {
   for (int k = 0; k < stages; ++k) {
     for (int last = k + 1; last <= layers; ++last) {
       for (int first = last; first > k && !reach[at(k + 1)][at(last)]; --first)
-        reach[at(k + 1)][at(last)] = reach[at(k)][at(first - 1)] && fits(k, first, last);
+        reach[at(k + 1)][at(last)] =
+            reach[at(k)][at(first - 1)] && fits(k, chain::LayerRange{first, last});
     }
   }
   return reach;
@@ -98,24 +101,24 @@ struct OneRank {
 std::optional<OneRank> least_on_one_rank(const StageRoom& room, StagePolicy& policy) {
   const Needs needs(room, policy);
   const int stages = room.stages(), layers = room.layers();
-  const Reach before = reach_of(
-      stages, layers, [&](int k, int first, int last) { return needs.fits(k, first, last); });
+  const Reach before =
+      reach_of(stages, layers, [&](int k, chain::LayerRange run) { return needs.fits(k, run); });
   // Stages and layers counted from the end.
-  const Reach behind = reach_of(stages, layers, [&](int k, int first, int last) {
-    return needs.fits(stages - 1 - k, layers + 1 - last, layers + 1 - first);
+  const Reach behind = reach_of(stages, layers, [&](int k, chain::LayerRange run) {
+    return needs.fits(stages - 1 - k, {layers + 1 - run.last, layers + 1 - run.first});
   });
   std::optional<OneRank> best;
-  const auto offer = [&](int k, int first, int last) {
-    const Bytes sure = needs.fixed(k, first, last) - needs.budget(k);
+  const auto offer = [&](int k, chain::LayerRange run) {
+    const Bytes sure = needs.fixed(k, run) - needs.budget(k);
     if (best && sure >= best->more) return;
-    const Bytes bytes = needs.bytes(k, first, last), more = bytes - needs.budget(k);
+    const Bytes bytes = needs.bytes(k, run), more = bytes - needs.budget(k);
     if (bytes < kUnlimited && (!best || more < best->more)) best = OneRank{k, more};
   };
   for (int k = 0; k < stages; ++k) {
     for (int first = k + 1; first <= layers; ++first) {
       if (!before[at(k)][at(first - 1)]) continue;
       for (int last = first; last <= layers; ++last)
-        if (behind[at(stages - 1 - k)][at(layers - last)]) offer(k, first, last);
+        if (behind[at(stages - 1 - k)][at(layers - last)]) offer(k, {first, last});
     }
   }
   return best;
@@ -162,16 +165,17 @@ std::vector<plan::Advice> advice(const StageRoom& room, StagePolicy& policy) {
 plan::Infeasible shortage(const StageRoom& room, StagePolicy& policy,
                           const std::optional<Cut>& fixed) {
   const Needs needs(room, policy);
-  const Cut cut = fixed ? *fixed : *needs.thriftiest(kNever);
-  const int rank = needs.scarcest(cut), first = first_of(cut, rank), last = cut[at(rank)];
-  const Bytes bytes = needs.bytes(rank, first, last);
+  const Cut cut = fixed ? *fixed : *needs.thriftiest(kAnyShare);
+  const int rank = needs.scarcest(cut);
+  const chain::LayerRange layers = layers_of(cut, rank);
+  const Bytes bytes = needs.bytes(rank, layers);
   return {.rank = rank,
-          .first_layer = first,
-          .last_layer = last,
+          .first_layer = layers.first,
+          .last_layer = layers.last,
           .needed = bytes,
           .available = needs.budget(rank),
           .least_budget = bytes,
-          .where = concat("of them ", to_text(room.fixed(rank, first, last)),
+          .where = concat("of them ", to_text(room.fixed(rank, layers)),
                           " of parameters, gradients, optimizer and channel buffers; ",
                           in_flight(room.question(), rank), " in flight")};
 }
@@ -181,7 +185,7 @@ bool fits(const StageRoom& room, StagePolicy& policy) {
   if (!fixed) return fitting_cut(room, policy).has_value();
   const Needs needs(room, policy);
   const int rank = needs.scarcest(*fixed);
-  return needs.share(rank, first_of(*fixed, rank), (*fixed)[at(rank)]) < kTooMuch;
+  return needs.share(rank, layers_of(*fixed, rank)) < kTooMuch;
 }
 
 std::optional<Cut> fitting_cut(const StageRoom& room, StagePolicy& policy) {

@@ -32,7 +32,7 @@ Timeline::Timeline(const StageRoom& room)
     : room_(room),
       micro_batches_(at(room.question().micro_batches)),
       stages_(at(room.stages())),
-      inputs_(stages_.size() * micro_batches_, 0),
+      inputs_(stages_.size() * micro_batches_),
       gradients_(inputs_) {
   order_turns();
 }
@@ -72,27 +72,27 @@ void Timeline::order_turns() {
   }
 }
 
-double Timeline::step(const std::vector<int>& ends, const std::vector<PassTimes>& times,
-                      double enough) {
+Seconds Timeline::step(const std::vector<int>& ends, const std::vector<PassTimes>& times,
+                       Seconds enough) {
   set_up(ends, times);
-  const double hopeless = enough * (1 + kRounding);
+  const Seconds hopeless = enough * (1 + kRounding);
   for (std::size_t part = 0; part < left_.size(); ++part) {
-    if (const double sure = least(left_[part]); sure > hopeless) return sure;
+    if (const Seconds sure = least(left_[part]); sure > hopeless) return sure;
     const std::size_t all = turns_.size(), end = (part + 1) * all / kParts;
     for (std::size_t i = part * all / kParts; i < end; ++i) take(turns_[i]);
   }
-  double step = 0;
+  Seconds step;
   for (const Stage& stage : stages_) step = std::max(step, stage.clock);
   return step;
 }
 
 void Timeline::set_up(const std::vector<int>& ends, const std::vector<PassTimes>& times) {
-  double drain = 0, fill = 0;
+  Seconds drain, fill;
   for (std::size_t k = 0; k < stages_.size(); ++k) {
     const int stage = static_cast<int>(k);
     const bool is_last = k + 1 == stages_.size();
-    const double transfer = is_last ? 0 : room_.transfer(stage, ends[k]);
-    const double latency = is_last ? 0 : room_.latency(stage);
+    const Seconds transfer = is_last ? Seconds(0) : room_.transfer(stage, ends[k]);
+    const Seconds latency = is_last ? Seconds(0) : room_.latency(stage);
     stages_[k] = {
         .times = times[k], .transfer = transfer, .latency = latency, .drain = drain, .clock = fill};
     fill = fill + times[k].forward + transfer + latency;  // in the order of take()
@@ -122,11 +122,11 @@ void Timeline::take(const Turn& turn) {
   }
 }
 
-double Timeline::least(const std::vector<Left>& left) const {
-  double step = 0;
+Seconds Timeline::least(const std::vector<Left>& left) const {
+  Seconds step;
   for (std::size_t k = 0; k < stages_.size(); ++k) {
     const Stage& stage = stages_[k];
-    const double own =
+    const Seconds own =
         left[k].forwards * stage.times.forward + left[k].backwards * stage.times.backward;
     step = std::max(step, stage.clock + own + stage.drain);
   }

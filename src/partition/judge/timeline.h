@@ -9,23 +9,22 @@
 
 namespace trireme::partition {
 
-/// Seconds of one micro-batch on a stage.
+/// Times of one micro-batch on a stage.
 struct PassTimes {
-  double forward = 0;
-  double backward = 0;
-  double ahead = 0;  ///< part of the backward that runs before the gradient arrives
+  Seconds forward, backward;
+  Seconds ahead;  ///< part of the backward that runs before the gradient arrives
 };
 
 class Timeline {
  public:
   explicit Timeline(const StageRoom& room);
 
-  /// Step time in seconds from the last layers and pass times of all stages; some larger number
+  /// Step time from the last layers and pass times of all stages; some larger number
   /// where it is certain to exceed `enough`. Passes run in the schedule's order; messages queue on
   /// the lane of their link and direction; the capacity of streams is ignored. O(stages x
   /// micro-batches).
-  double step(const std::vector<int>& ends, const std::vector<PassTimes>& times,
-              double enough = kNever);
+  Seconds step(const std::vector<int>& ends, const std::vector<PassTimes>& times,
+               Seconds enough = kNever);
 
  private:
   struct Turn {
@@ -39,16 +38,16 @@ class Timeline {
   };
   struct Stage {
     PassTimes times;
-    double transfer = 0, latency = 0;  ///< to the next stage
-    double drain = 0;                  ///< least time from its last backward to the first stage's
-    double clock = 0;
-    double lane_down = 0, lane_up = 0;  ///< when the lanes to and from the next stage are free
+    Seconds transfer, latency;  ///< to the next stage
+    Seconds drain;              ///< least time from its last backward to the first stage's
+    Seconds clock;
+    Seconds lane_down, lane_up;  ///< when the lanes to and from the next stage are free
   };
   void order_turns();
   void set_up(const std::vector<int>& ends, const std::vector<PassTimes>& times);
   void take(const Turn& turn);
   /// Lower bound on the step with `left` still to run.
-  double least(const std::vector<Left>& left) const;
+  Seconds least(const std::vector<Left>& left) const;
 
   const StageRoom& room_;
   std::size_t micro_batches_;
@@ -57,7 +56,7 @@ class Timeline {
   /// Remaining passes at evenly spread points, including the start.
   std::vector<std::vector<Left>> left_;
   std::vector<Stage> stages_;
-  std::vector<double> inputs_, gradients_;  // arrivals by stage and micro-batch
+  std::vector<Seconds> inputs_, gradients_;  // arrivals by stage and micro-batch
 };
 
 }  // namespace trireme::partition

@@ -29,7 +29,7 @@ std::vector<int> normal_ranks(int ranks, int special) {
 class AllocationSearch {
  public:
   AllocationSearch(const StageRoom& room, StageOptions& options, int special,
-                   std::size_t most_labels, double period)
+                   std::size_t most_labels, Seconds period)
       : room_(room),
         options_(options),
         special_(special),
@@ -68,10 +68,11 @@ class AllocationSearch {
     int rank = -1;            ///< its rank
     int normals = 0, specials = 0;
     const Label* after = nullptr;  ///< the label before that stage was added
-    double load = 0;               ///< seconds of the special rank
-    double in_flight = 0;    ///< seconds from the start of its forward to the end of its backward
+    Seconds load;                  ///< time of the special rank
+    Seconds in_flight;       ///< time from the start of its forward to the end of its backward
     Bytes kept{}, beyond{};  ///< bytes of the special rank
 
+    chain::LayerRange stage() const { return {begin, last}; }
     Bytes memory() const { return kept + beyond; }
     auto in_order() const { return std::tuple(load, in_flight, memory()); }
     /// Dominance, given that `other` has no less load.
@@ -110,9 +111,9 @@ class AllocationSearch {
     const bool may_be_normal = from.normals < std::ssize(normal_);
     const int normal = may_be_normal ? normal_[normal_.size() - 1 - at(from.normals)] : -1;
     for (int first = last; first >= 1; --first) {
-      const bool normal_fits = may_be_normal && room_.work(normal, first, last) <= longest_;
+      const bool normal_fits = may_be_normal && room_.work(normal, {first, last}) <= longest_;
       const bool special_fits =
-          may_be_special && from.load + room_.work(special_, first, last) <= longest_;
+          may_be_special && from.load + room_.work(special_, {first, last}) <= longest_;
       if (!normal_fits && !special_fits) break;
       Label next = from;
       next.last = last;
@@ -129,17 +130,18 @@ class AllocationSearch {
   void add_normal(Label next, const Label& from) {
     ++next.normals;
     if (is_hopeless(next)) return;
-    const double taken = behind_link(from, next.rank);
+    const Seconds taken = behind_link(from, next.rank);
     if (taken == kNever) return;
-    const Bytes memory = room_.memory(next.rank, next.begin, next.last);
-    double time = room_.work(next.rank, next.begin, next.last);
+    const chain::LayerRange layers = next.stage();
+    const Bytes memory = room_.memory(next.rank, layers);
+    Seconds time = room_.work(next.rank, layers);
     // Fixed point: more time may mean more in flight, and more in flight less memory for each.
     for (int in_flight = 0;;) {
-      next.in_flight = seconds_in_flight(time, taken, period_);
+      next.in_flight = time_in_flight(time, taken, period_);
       const int wanted = count(next.in_flight);
       if (wanted <= in_flight) break;
       in_flight = wanted;
-      time = options_.time(next.begin, next.last, memory, in_flight) / room_.speed(next.rank);
+      time = options_.time(layers, memory, in_flight) / room_.speed(next.rank);
       if (time > longest_) return;
     }
     add(next);
@@ -147,20 +149,19 @@ class AllocationSearch {
 
   /// Likewise for the special rank, with each of the programs that it may run.
   void add_special(const Label& one_more, const Label& from) {
-    const int first = one_more.begin, last = one_more.last;
-    const double taken = behind_link(from, special_);
+    const chain::LayerRange layers = one_more.stage();
+    const Seconds taken = behind_link(from, special_);
     if (taken == kNever) return;
     const Bytes whole = room_.whole(special_);
-    const Bytes alone = room_.memory(special_, first, last);
-    const int in_flight =
-        count(seconds_in_flight(room_.work(special_, first, last), taken, period_));
+    const Bytes alone = room_.memory(special_, layers);
+    const int in_flight = count(time_in_flight(room_.work(special_, layers), taken, period_));
     for (const Prepared& choice :
-         options_.several(first, last, alone, in_flight, StageOptions::How::kQuick)) {
-      const double time = choice.needs.time() / room_.speed(special_);
+         options_.several(layers, alone, in_flight, StageOptions::How::kQuick)) {
+      const Seconds time = choice.needs.time() / room_.speed(special_);
       Label next = one_more;
       ++next.specials;
       next.load += time;
-      next.in_flight = seconds_in_flight(time, taken, period_);
+      next.in_flight = time_in_flight(time, taken, period_);
       if (alone != kUnlimited) next.kept += whole - alone;  // static bytes and buffers
       next.kept += choice.needs.kept * in_flight;
       next.beyond = std::max(next.beyond, choice.needs.beyond_kept());
@@ -176,24 +177,26 @@ class AllocationSearch {
     if (layers < static_cast<int>(left) + (one_more ? 1 : 0)) return true;
     if (layers > 0 && left == 0 && label.rank == special_) return true;
     const double speed = room_.speed(special_);
-    double capacity = (period_ - label.load) * speed;
+    Seconds capacity = (period_ - label.load) * speed;
     for (std::size_t i = 0; i < left; ++i) capacity += period_ * room_.speed(normal_[i]);
-    return layers > 0 && room_.work(special_, 1, layers) * speed > capacity * kSame;
+    return layers > 0 && room_.work(special_, {1, layers}) * speed > capacity * kSame;
   }
 
-  /// Seconds in flight of all that follows a stage on `rank`, including its link; kNever if the
+  /// Time in flight of all that follows a stage on `rank`, including its link; kNever if the
   /// link is too slow.
-  double behind_link(const Label& label, int rank) const {
-    if (label.rank < 0) return 0;
-    const double link = 2 * room_.transfer(rank, label.rank, label.begin - 1);
-    if (link > longest_) return kNever;
-    return link > 0 ? seconds_in_flight(link, label.in_flight, period_) : label.in_flight;
+  Seconds behind_link(const Label& label, int rank) const {
+    if (label.rank < 0) return Seconds(0);
+    const chain::LinkSpec link = room_.question().platform.link(rank, label.rank);
+    const Seconds both_ways = 2 * room_.transfer(link, label.begin - 1);
+    if (both_ways > longest_) return kNever;
+    return both_ways > Seconds(0) ? time_in_flight(both_ways, label.in_flight, period_)
+                                  : label.in_flight;
   }
 
-  int count(double seconds) const {
+  int count(Seconds time) const {
     const Question& question = room_.question();
     if (question.schedule == "gpipe") return question.micro_batches;
-    return std::min(begun_within(seconds, period_), question.micro_batches);
+    return std::min(begun_within(time, period_), question.micro_batches);
   }
 
   static Allocation traced(const Label* label) {
@@ -209,7 +212,7 @@ class AllocationSearch {
   StageOptions& options_;
   const int special_;
   const std::size_t most_labels_;
-  const double period_, longest_;
+  const Seconds period_, longest_;
   const std::vector<int> normal_;
   std::deque<Label> labels_;  // a deque, since labels point to one another
   /// By first layer, number of normal ranks used, and whether the first stage is the special
@@ -273,14 +276,12 @@ std::vector<Allocation> every_allocation(int layers, int ranks, int special) {
   return found;
 }
 
-double least_step(const StageRoom& room, const Allocation& allocation) {
-  const auto work = [&](int k) {
-    return room.work(allocation.rank(k), allocation.first(k), allocation.last(k));
-  };
-  double least = 0;
+Seconds least_step(const StageRoom& room, const Allocation& allocation) {
+  const auto work = [&](int k) { return room.work(allocation.rank(k), allocation.layers(k)); };
+  Seconds least;
   for (const std::vector<int>& stages : stages_by_rank(allocation, room.stages())) {
     if (stages.empty()) continue;
-    double load = 0, before = 0;
+    Seconds load, before;
     for (const int k : stages) load += work(k);
     for (int k = 0; k < stages.front(); ++k) before += work(k);
     least = std::max(least, before + load * room.question().micro_batches);
@@ -288,21 +289,22 @@ double least_step(const StageRoom& room, const Allocation& allocation) {
   return least;
 }
 
-double least_period(const StageRoom& room, int special) {
-  double slowest = 0, speed = 0, fastest = 0;
+Seconds least_period(const StageRoom& room, int special) {
+  Seconds slowest;
+  double speed = 0, fastest = 0;
   for (int rank = 0; rank < room.stages(); ++rank) {
     speed += room.speed(rank);
     fastest = std::max(fastest, room.speed(rank));
   }
-  const auto work = [&](int first, int last) {
-    return room.work(special, first, last) * room.speed(special);
+  const auto work = [&](chain::LayerRange layers) {
+    return room.work(special, layers) * room.speed(special);
   };
-  for (int i = 1; i <= room.layers(); ++i) slowest = std::max(slowest, work(i, i) / fastest);
-  return std::max(slowest, work(1, room.layers()) / speed);
+  for (int i = 1; i <= room.layers(); ++i) slowest = std::max(slowest, work({i, i}) / fastest);
+  return std::max(slowest, work({1, room.layers()}) / speed);
 }
 
 std::vector<Allocation> allocations_within(const StageRoom& room, StageOptions& options,
-                                           int special, std::size_t most_labels, double period) {
+                                           int special, std::size_t most_labels, Seconds period) {
   return AllocationSearch(room, options, special, most_labels, period).found();
 }
 

@@ -50,18 +50,19 @@ std::set<Counts> counts_for(const StageRoom& room, const Allocation& allocation)
   const Question& question = room.question();
   const int stages = allocation.stages(), most = question.micro_batches;
   if (question.schedule == "gpipe") return {Counts(allocation.ends.size(), most)};
-  std::vector<double> times, links, loads(at(room.stages()), 0);
-  double period = 0;
+  std::vector<Seconds> times, links, loads(at(room.stages()));
+  Seconds period;
   for (int k = 0; k < stages; ++k) {
-    const int rank = allocation.rank(k), last = allocation.last(k);
-    times.push_back(room.work(rank, allocation.first(k), last));
+    const int rank = allocation.rank(k);
+    times.push_back(room.work(rank, allocation.layers(k)));
     loads[at(rank)] += times.back();
     period = std::max(period, loads[at(rank)]);
     if (k + 1 == stages) continue;
-    links.push_back(2 * room.transfer(rank, allocation.rank(k + 1), last));
+    const chain::LinkSpec link = question.platform.link(rank, allocation.rank(k + 1));
+    links.push_back(2 * room.transfer(link, allocation.last(k)));
     period = std::max(period, links.back());
   }
-  if (period == 0) period = 1;
+  if (period == Seconds(0)) period = Seconds(1);
   const Counts least = least_in_flight(times, links, period);
   std::vector<Counts> found(kMoreInFlight + 2);
   for (int k = 0; k < stages; ++k) {
@@ -82,9 +83,9 @@ class Layout {
 
   /// Estimated step with quickly found programs if links are always free; kNever if a stage does
   /// not fit.
-  double estimate() {
+  Seconds estimate() {
     const auto found = programs(std::vector<Bytes>(at(room_.stages())), How::kQuick);
-    return found ? turns(*found).end : kNever;
+    return found ? Seconds(turns(*found).end) : kNever;
   }
 
   /// A plan that the simulator finds within every budget; empty if there is none.
@@ -106,7 +107,7 @@ class Layout {
     Bytes taken;
     for (const int k : stages) {
       const int rank = allocation_.rank(k);
-      const Bytes alone = room_.memory(rank, allocation_.first(k), allocation_.last(k));
+      const Bytes alone = room_.memory(rank, allocation_.layers(k));
       if (alone == kUnlimited) return kUnlimited;
       left = room_.whole(rank);
       taken += left - alone;
@@ -115,8 +116,7 @@ class Layout {
   }
 
   std::optional<Programs> alone(const StageOptions::Asked& asked, Bytes memory, How how) {
-    const auto* const found =
-        options_.fastest(asked.first, asked.last, memory, asked.in_flight, how);
+    const auto* const found = options_.fastest(asked.layers, memory, asked.in_flight, how);
     return found != nullptr ? std::optional(Programs{found}) : std::nullopt;
   }
 
@@ -129,8 +129,7 @@ class Layout {
       Bytes left = memory(stages);
       if (left != kUnlimited) left -= less[at(allocation_.rank(stages.front()))];
       std::vector<StageOptions::Asked> asked;
-      for (const int k : stages)
-        asked.push_back({allocation_.first(k), allocation_.last(k), counts_[at(k)]});
+      for (const int k : stages) asked.push_back({allocation_.layers(k), counts_[at(k)]});
       const auto chosen =
           asked.size() > 1 ? options_.shared(asked, left, how) : alone(asked.front(), left, how);
       if (!chosen) return std::nullopt;
@@ -204,10 +203,8 @@ class Layout {
         if (other != k && left != kUnlimited)
           left -= plan.stages[at(other)].predicted.kept * counts_[at(other)];
       }
-      const StageQuestion asked{.first = allocation_.first(k),
-                                .last = allocation_.last(k),
-                                .memory = left,
-                                .in_flight = counts_[at(k)]};
+      const StageQuestion asked{
+          .layers = allocation_.layers(k), .memory = left, .in_flight = counts_[at(k)]};
       std::vector<program::StageProgram> programs;
       for (const plan::StagePlan& stage : plan.stages) programs.push_back(stage.program);
       programs[at(k)] = recompute_early(room_.question().chain, asked, programs[at(k)]);
@@ -228,7 +225,7 @@ class Layout {
 
 class Madpipe {
  public:
-  Madpipe(const StageRoom& room, StagePolicy& policy, double least, double handicap)
+  Madpipe(const StageRoom& room, StagePolicy& policy, Seconds least, double handicap)
       : room_(room), options_(room, policy, kLevels), least_(least), longer_(1 + handicap) {}
 
   std::optional<plan::Plan> best() {
@@ -246,7 +243,7 @@ class Madpipe {
 
  private:
   struct Candidate {
-    double step = 0;  // with the handicap
+    Seconds step;  // with the handicap
     Allocation allocation;
     Counts counts;
   };
@@ -270,18 +267,18 @@ class Madpipe {
   }
 
   void search(int special, std::size_t labels, std::set<Allocation>& found) {
-    const auto look = [&](double period) {
+    const auto look = [&](Seconds period) {
       const auto within = allocations_within(room_, options_, special, labels, period);
       found.insert(within.begin(), within.end());
       return !within.empty();
     };
     const int micro_batches = room_.question().micro_batches;
-    double less = least_period(room_, special), enough = 2 * room_.stages() * less;
+    Seconds less = least_period(room_, special), enough = 2 * room_.stages() * less;
     if (least_ != kNever) enough = std::min(enough, least_ / micro_batches);
     if (enough < less || !look(enough)) return;
-    const double most = enough;
+    const Seconds most = enough;
     for (int round = 0; round < kBisections; ++round) {
-      const double middle = (less + enough) / 2;
+      const Seconds middle = (less + enough) / 2;
       (look(middle) ? enough : less) = middle;
     }
     for (const double longer : kLonger) {
@@ -294,7 +291,7 @@ class Madpipe {
     std::vector<Candidate> found;
     if (counted(least_step(room_, allocation), allocation) >= least_ * (1 - kGain)) return found;
     for (const Counts& counts : counts_for(room_, allocation)) {
-      const double step = Layout(room_, options_, allocation, counts).estimate();
+      const Seconds step = Layout(room_, options_, allocation, counts).estimate();
       if (step != kNever) found.push_back({counted(step, allocation), allocation, counts});
     }
     std::stable_sort(found.begin(), found.end(),
@@ -310,7 +307,7 @@ class Madpipe {
       if (estimate >= least_ * kHopeless) continue;
       auto plan = Layout(room_, options_, allocation, counts).built();
       if (!plan) continue;
-      const double step = counted(plan->step.count(), allocation);
+      const Seconds step = counted(plan->step, allocation);
       if (step >= least_ * (1 - kGain)) continue;
       least_ = step;
       plan_ = std::move(plan);
@@ -321,7 +318,7 @@ class Madpipe {
   }
 
   /// The step with the handicap for several stages on a rank.
-  double counted(double step, const Allocation& allocation) const {
+  Seconds counted(Seconds step, const Allocation& allocation) const {
     return allocation.stages() > room_.stages() ? step * longer_ : step;
   }
 
@@ -346,7 +343,7 @@ class Madpipe {
 
   const StageRoom& room_;
   StageOptions options_;
-  double least_;  // the best plan's counted step, or the bound to beat
+  Seconds least_;  // the best plan's counted step, or the bound to beat
   double longer_;
   std::optional<plan::Plan> plan_;
   Allocation allocation_;  // of plan_
@@ -354,7 +351,7 @@ class Madpipe {
 
 }  // namespace
 
-std::optional<plan::Plan> madpipe_plan(const StageRoom& room, StagePolicy& policy, double least,
+std::optional<plan::Plan> madpipe_plan(const StageRoom& room, StagePolicy& policy, Seconds least,
                                        double handicap) {
   return Madpipe(room, policy, least, handicap).best();
 }

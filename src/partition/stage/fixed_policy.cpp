@@ -23,24 +23,24 @@ class FixedPolicy : public StagePolicy {
   FixedPolicy(const chain::Chain& chain, ProgramMaker maker)
       : chain_(chain), alike_(chain), maker_(std::move(maker)) {}
 
-  double time(const StageQuestion& question) override {
-    return fits(question) ? needs(question.first, question.last).time() : kNever;
+  Seconds time(const StageQuestion& question) override {
+    return fits(question) ? needs(question.layers).time() : kNever;
   }
   std::optional<program::StageProgram> program(const StageQuestion& question) override {
     if (!fits(question)) return std::nullopt;
-    return maker_(question.first, question.last);
+    return maker_(question.layers.first, question.layers.last);
   }
-  Bytes least_memory(int first, int last, int in_flight) override {
-    return needs(first, last).memory(in_flight);
+  Bytes least_memory(chain::LayerRange layers, int in_flight) override {
+    return needs(layers).memory(in_flight);
   }
 
  protected:
   bool fits(const StageQuestion& question) {
-    return least_memory(question.first, question.last, question.in_flight) <= question.memory;
+    return least_memory(question.layers, question.in_flight) <= question.memory;
   }
-  const StageNeeds& needs(int first, int last) {
-    return once(needs_, alike_.run(first, last),
-                [&] { return prepared(chain_, maker_(first, last)).needs; });
+  const StageNeeds& needs(chain::LayerRange layers) {
+    return once(needs_, alike_.earliest(layers),
+                [&] { return prepared(chain_, maker_(layers.first, layers.last)).needs; });
   }
 
   const chain::Chain& chain_;
@@ -48,7 +48,7 @@ class FixedPolicy : public StagePolicy {
 
  private:
   ProgramMaker maker_;
-  std::map<Run, StageNeeds> needs_;
+  std::map<chain::LayerRange, StageNeeds> needs_;
 };
 
 /// No recomputation: stages keep everything and offload what does not fit.
@@ -58,42 +58,40 @@ class OffloadPolicy final : public FixedPolicy {
 
   // The excess must be copied in time: each micro-batch in flight takes its share, the working one
   // included.
-  double time(const StageQuestion& question) override {
-    const StageNeeds& all = needs(question.first, question.last);
+  Seconds time(const StageQuestion& question) override {
+    const StageNeeds& all = needs(question.layers);
     if (fits(question)) return all.time();
     if (!question.link) return kNever;
     const Bytes each = (all.memory(question.in_flight) - question.memory) / question.in_flight;
     if (each > all.kept || each > question.link->capacity) return kNever;
-    return std::max(
-        {all.time(), (each / question.link->out).count(), (each / question.link->in).count()});
+    return std::max({all.time(), each / question.link->out, each / question.link->in});
   }
   std::optional<program::StageProgram> program(const StageQuestion& question) override {
     if (fits(question)) return FixedPolicy::program(question);
     if (time(question) == kNever) return std::nullopt;
     const Moved& moved = once(moved_,
-                              {alike_.run(question.first, question.last), question.memory,
+                              {alike_.earliest(question.layers), question.memory,
                                question.in_flight, key_of(question.link)},
                               [&] { return with_kept_moved(question); });
     if (!moved) return std::nullopt;
-    return program::moved_to(*moved, question.first);
+    return program::moved_to(*moved, question.layers.first);
   }
 
  private:
   using Moved = std::optional<program::StageProgram>;
 
   Moved with_kept_moved(const StageQuestion& question) const {
-    const solve::StageProblem problem{.first_layer = question.first,
-                                      .last_layer = question.last,
+    const solve::StageProblem problem{.layers = question.layers,
                                       .memory = question.memory,
                                       .in_flight = question.in_flight,
                                       .link = question.link};
-    auto solution =
-        solve::with_kept_moved(chain_, problem, program::keep_all(question.first, question.last));
+    auto solution = solve::with_kept_moved(
+        chain_, problem, program::keep_all(question.layers.first, question.layers.last));
     if (!solution) return std::nullopt;
     return std::move(solution->program);
   }
 
-  std::map<std::tuple<Run, Bytes, int, LinkKey>, Moved> moved_;
+  std::map<std::tuple<chain::LayerRange, Bytes, int, LinkKey>, Moved> moved_;
 };
 
 }  // namespace

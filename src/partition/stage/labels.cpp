@@ -65,12 +65,12 @@ StageProgram labelled(int first, const std::vector<Op>& labels, Again latest, Ag
 
 std::vector<StageProgram> short_stage_programs(const chain::Chain& chain,
                                                const StageQuestion& question) {
-  const int layers = question.last - question.first + 1;
+  const int layers = question.layers.size();
   std::vector<StageProgram> programs;
   if (layers > kMostLayers) return programs;
   std::vector<Op> labels(at(layers), Op::kForwardTape);
   const auto add = [&](Again latest, Again others) {
-    StageProgram program = labelled(question.first, labels, latest, others);
+    StageProgram program = labelled(question.layers.first, labels, latest, others);
     if (prepared(chain, program).needs.memory(question.in_flight) <= question.memory)
       programs.push_back(std::move(program));
   };

@@ -27,18 +27,18 @@ class PerLayerPolicy final : public StagePolicy {
  public:
   explicit PerLayerPolicy(const chain::Chain& chain) : chain_(chain), alike_(chain) {}
 
-  double time(const StageQuestion& question) override {
+  Seconds time(const StageQuestion& question) override {
     const std::optional<Choice>& found = of(question);
     return found ? found->needs.time() : kNever;
   }
   std::optional<program::StageProgram> program(const StageQuestion& question) override {
     const std::optional<Choice>& found = of(question);
     if (!found) return std::nullopt;
-    return labelled(question.first, found->labels);
+    return labelled(question.layers.first, found->labels);
   }
-  Bytes least_memory(int first, int last, int in_flight) override {
+  Bytes least_memory(chain::LayerRange layers, int in_flight) override {
     Bytes least = kUnlimited;
-    for (const Choice& choice : extremes(first, last))
+    for (const Choice& choice : extremes(layers))
       least = std::min(least, choice.needs.memory(in_flight));
     return least;
   }
@@ -52,30 +52,29 @@ class PerLayerPolicy final : public StagePolicy {
   };
 
   const std::optional<Choice>& of(const StageQuestion& question) {
-    return once(found_,
-                {alike_.run(question.first, question.last), question.memory, question.in_flight},
+    return once(found_, {alike_.earliest(question.layers), question.memory, question.in_flight},
                 [&] { return solve(question); });
   }
 
   std::optional<Choice> solve(const StageQuestion& question) {
-    const int first = question.first, last = question.last;
+    const auto [first, last] = question.layers;
     std::optional<Choice> best;
     const auto fits = [&](const Choice& choice) {
       if (choice.needs.memory(question.in_flight) > question.memory) return false;
       if (!best || choice.needs.time() < best->needs.time()) best = choice;
       return true;
     };
-    const std::vector<Choice>& known = extremes(first, last);
+    const std::vector<Choice>& known = extremes(question.layers);
     if (fits(known.front())) return best;  // nothing is faster
     for (const Choice& choice : known) fits(choice);
     if (!best) return best;
     double all = 0;
     for (int i = first; i <= last; ++i) all += std::max(0.0, weight(i, last));
     // Rounding up takes half a slot per layer, so the cap may have to exceed the intended bytes.
-    double low = 0, high = all * (1 + static_cast<double>(last - first + 1) / kSlots);
+    double low = 0, high = all * (1 + static_cast<double>(question.layers.size()) / kSlots);
     for (int k = 0; k < kTries; ++k) {
       const double middle = (low + high) / 2;
-      (fits(choice(first, knapsack(first, last, middle))) ? low : high) = middle;
+      (fits(choice(first, knapsack(question.layers, middle))) ? low : high) = middle;
     }
     return best;
   }
@@ -83,12 +82,12 @@ class PerLayerPolicy final : public StagePolicy {
   /// Three extremes: all layers kept, only those without weight, none. Fewer kept layers keep fewer
   /// bytes, but a recomputed layer holds its tape in its backward, so keeping nothing need not be
   /// the leanest. If none of the three fits, no set is searched.
-  const std::vector<Choice>& extremes(int first, int last) {
-    return once(extremes_, alike_.run(first, last), [&] {
-      const std::size_t layers = at(last - first + 1);
-      return std::vector<Choice>{choice(first, Labels(layers, Op::kForwardTape)),
-                                 choice(first, knapsack(first, last, 0)),
-                                 choice(first, Labels(layers, Op::kForwardKeep))};
+  const std::vector<Choice>& extremes(chain::LayerRange layers) {
+    return once(extremes_, alike_.earliest(layers), [&] {
+      const std::size_t count = at(layers.size());
+      return std::vector<Choice>{choice(layers.first, Labels(count, Op::kForwardTape)),
+                                 choice(layers.first, knapsack(layers, 0)),
+                                 choice(layers.first, Labels(count, Op::kForwardKeep))};
     });
   }
 
@@ -98,19 +97,19 @@ class PerLayerPolicy final : public StagePolicy {
   }
 
   /// Layers to keep for the least time with at most `cap` bytes more than recompute_all keeps.
-  Labels knapsack(int first, int last, double cap) const {
-    const std::size_t layers = at(last - first + 1), slots = cap > 0 ? kSlots : 0;
+  Labels knapsack(chain::LayerRange run, double cap) const {
+    const std::size_t layers = at(run.size()), slots = cap > 0 ? kSlots : 0;
     const double unit = std::max(cap / kSlots, 1e-9);
     std::vector<std::vector<bool>> takes(layers, std::vector<bool>(slots + 1, false));
-    std::vector<double> saved(slots + 1, 0);
+    std::vector<Seconds> saved(slots + 1);
     std::vector<std::size_t> need(layers, 0);
     for (std::size_t k = 0; k < layers; ++k) {
-      const int i = first + static_cast<int>(k);
-      const double weighs = weight(i, last);
+      const int i = run.first + static_cast<int>(k);
+      const double weighs = weight(i, run.last);
       const double units = std::min(std::ceil(weighs / unit - 1e-9), kSlots + 1.0);
       if (weighs > 0) need[k] = static_cast<std::size_t>(units);
       for (std::size_t m = slots + 1; m-- > need[k];) {
-        const double with = saved[m - need[k]] + chain_.layer(i).again().time.count();
+        const Seconds with = saved[m - need[k]] + chain_.layer(i).again().time;
         if (with < saved[m] || (with == saved[m] && weighs > 0)) continue;
         saved[m] = with;
         takes[k][m] = true;
@@ -134,8 +133,8 @@ class PerLayerPolicy final : public StagePolicy {
 
   const chain::Chain& chain_;
   SubChains alike_;
-  std::map<std::tuple<Run, Bytes, int>, std::optional<Choice>> found_;
-  std::map<Run, std::vector<Choice>> extremes_;
+  std::map<std::tuple<chain::LayerRange, Bytes, int>, std::optional<Choice>> found_;
+  std::map<chain::LayerRange, std::vector<Choice>> extremes_;
 };
 
 }  // namespace

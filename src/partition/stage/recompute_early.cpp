@@ -219,18 +219,18 @@ StageProgram recompute_early(const chain::Chain& chain, const StageQuestion& que
   return program::with_retapes(mover->program(), chain);
 }
 
-double ahead(const chain::Chain& chain, const StageProgram& program) {
-  double seconds = 0;
+Seconds ahead(const chain::Chain& chain, const StageProgram& program) {
+  Seconds time;
   for (const Action& action : program.backward) {
     if (is_backward(action)) break;
     const chain::LayerCost& layer = chain.layer(action.layer);
     if (action.op == Op::kRetape) {
-      seconds += layer.again().time.count();
+      time += layer.again().time;
     } else if (program::is_forward(action.op)) {
-      seconds += layer.forward.count();
+      time += layer.forward;
     }
   }
-  return seconds;
+  return time;
 }
 
 }  // namespace trireme::partition

@@ -15,7 +15,7 @@ namespace trireme::partition {
 program::StageProgram recompute_early(const chain::Chain& chain, const StageQuestion& question,
                                       program::StageProgram program, int left_alone = 0);
 
-/// Seconds at speed 1 of the backward list before the first backward.
-double ahead(const chain::Chain& chain, const program::StageProgram& program);
+/// Time at speed 1 of the backward list before the first backward.
+Seconds ahead(const chain::Chain& chain, const program::StageProgram& program);
 
 }  // namespace trireme::partition

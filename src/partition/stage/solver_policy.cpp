@@ -32,17 +32,17 @@ class SolverPolicy final : public StagePolicy {
     solve::solve(solver_, problem({}, Bytes(1)));  // throws for a name that it cannot read
   }
 
-  double time(const StageQuestion& question) override {
+  Seconds time(const StageQuestion& question) override {
     const Found& found = of(question);
-    return found ? found->time.count() : kNever;
+    return found ? found->time : kNever;
   }
   std::optional<program::StageProgram> program(const StageQuestion& question) override {
     const Found& found = of(question);
     if (!found) return std::nullopt;
-    return program::moved_to(found->program, question.first);
+    return program::moved_to(found->program, question.layers.first);
   }
-  Bytes least_memory(int first, int last, int in_flight) override {
-    const Found& lean = leanest({.first = first, .last = last});
+  Bytes least_memory(chain::LayerRange layers, int in_flight) override {
+    const Found& lean = leanest({.layers = layers});
     return lean ? memory_of(*lean, in_flight) : kUnlimited;
   }
 
@@ -51,7 +51,7 @@ class SolverPolicy final : public StagePolicy {
 
   const Found& of(const StageQuestion& question) {
     return once(found_,
-                {alike_.run(question.first, question.last), key_of(question.link), question.memory,
+                {alike_.earliest(question.layers), key_of(question.link), question.memory,
                  question.in_flight},
                 [&] { return solve(question); });
   }
@@ -67,7 +67,8 @@ class SolverPolicy final : public StagePolicy {
     const Found& lean = leanest(question);
     if (!fits(lean)) return best;
     // No solver can use more than keeping everything takes.
-    const StageNeeds all = prepared(chain_, program::keep_all(question.first, question.last)).needs;
+    const auto [first, last] = question.layers;
+    const StageNeeds all = prepared(chain_, program::keep_all(first, last)).needs;
     Bytes high = std::min(question.memory, all.peak);
     if (fits(answer(question, high))) return best;
     Bytes low = std::min(lean->peak, high);
@@ -88,7 +89,7 @@ class SolverPolicy final : public StagePolicy {
 
   /// The program with the solver's least peak; empty where the run is too long for the solver.
   const Found& leanest(const StageQuestion& question) {
-    return once(leanest_, {alike_.run(question.first, question.last), key_of(question.link)},
+    return once(leanest_, {alike_.earliest(question.layers), key_of(question.link)},
                 [&]() -> Found {
                   try {
                     return made_leanest(problem(question, Bytes(0)));
@@ -112,8 +113,8 @@ class SolverPolicy final : public StagePolicy {
 
   solve::Problem problem(const StageQuestion& question, Bytes budget) const {
     return {.chain = &chain_,
-            .first_layer = question.first,
-            .last_layer = question.last,
+            .first_layer = question.layers.first,
+            .last_layer = question.layers.last,
             .budget = budget,
             .link = question.link,
             .slots = slots_};
@@ -128,8 +129,8 @@ class SolverPolicy final : public StagePolicy {
   double breadth_;
   std::string solver_;
   SubChains alike_;
-  std::map<std::tuple<Run, LinkKey, Bytes, int>, Found> found_;
-  std::map<std::pair<Run, LinkKey>, Found> leanest_;
+  std::map<std::tuple<chain::LayerRange, LinkKey, Bytes, int>, Found> found_;
+  std::map<std::pair<chain::LayerRange, LinkKey>, Found> leanest_;
 };
 
 }  // namespace

@@ -18,7 +18,7 @@ constexpr std::size_t kCombinations = 256;
 /// Choices for the first stages of a rank, with their needs.
 struct Combination {
   Bytes kept, beyond;
-  double time = 0;
+  Seconds time;
   std::vector<const Prepared*> choices;
 
   bool beats(const Combination& other) const {
@@ -26,9 +26,9 @@ struct Combination {
   }
 };
 
-StageQuestion question(Run run, Bytes memory, int in_flight, StageOptions::How how) {
-  return {.first = run.first,
-          .last = run.second,
+StageQuestion question(chain::LayerRange layers, Bytes memory, int in_flight,
+                       StageOptions::How how) {
+  return {.layers = layers,
           .memory = memory,
           .in_flight = in_flight,
           .quick = how == StageOptions::How::kQuick};
@@ -54,9 +54,10 @@ std::vector<Combination> best_of(std::vector<Combination> all) {
 
 }  // namespace
 
-const Prepared* StageOptions::fastest(int first, int last, Bytes memory, int in_flight, How how) {
+const Prepared* StageOptions::fastest(chain::LayerRange layers, Bytes memory, int in_flight,
+                                      How how) {
   if (memory < Bytes(0)) return nullptr;
-  const Run run = alike_.run(first, last);
+  const chain::LayerRange run = alike_.earliest(layers);
   const auto& found =
       once(fastest_, {run, memory, in_flight, how}, [&]() -> std::optional<Prepared> {
         auto program = policy_.program(question(run, memory, in_flight, how));
@@ -66,17 +67,16 @@ const Prepared* StageOptions::fastest(int first, int last, Bytes memory, int in_
   return found ? &*found : nullptr;
 }
 
-const std::vector<Prepared>& StageOptions::several(int first, int last, Bytes most, int in_flight,
-                                                   How how) {
-  const Run run = alike_.run(first, last);
+const std::vector<Prepared>& StageOptions::several(chain::LayerRange layers, Bytes most,
+                                                   int in_flight, How how) {
+  const chain::LayerRange run = alike_.earliest(layers);
   return once(several_, {run, most, in_flight, how}, [&] {
     std::vector<Prepared> found;
     if (most < Bytes(0)) return found;
     const chain::Chain& chain = room_.question().chain;
-    const StageNeeds all = prepared(chain, program::keep_all(run.first, run.second)).needs;
+    const StageNeeds all = prepared(chain, program::keep_all(run.first, run.last)).needs;
     const Bytes enough = std::min(all.memory(in_flight), most);
-    const Bytes least =
-        most == kUnlimited ? enough : policy_.least_memory(run.first, run.second, in_flight);
+    const Bytes least = most == kUnlimited ? enough : policy_.least_memory(run, in_flight);
     for (int level = 0; level < levels_ && least <= enough; ++level) {
       const Bytes memory = least + (enough - least) * level / (levels_ - 1);
       auto program = policy_.program(question(run, memory, in_flight, how));
@@ -92,7 +92,7 @@ std::optional<std::vector<const Prepared*>> StageOptions::shared(const std::vect
   std::vector<Combination> combinations(1);
   for (const Asked& stage : stages) {
     std::vector<Combination> longer;
-    for (const Prepared& choice : several(stage.first, stage.last, memory, stage.in_flight, how)) {
+    for (const Prepared& choice : several(stage.layers, memory, stage.in_flight, how)) {
       for (const Combination& before : combinations) {
         Combination next = before;
         next.kept += choice.needs.kept * stage.in_flight;

@@ -24,26 +24,27 @@ class StageOptions {
       : room_(room), policy_(policy), levels_(levels), alike_(room.question().chain) {}
 
   /// The fastest program in `memory`; nullptr if none fits.
-  const Prepared* fastest(int first, int last, Bytes memory, int in_flight, How how);
-  /// Seconds of the fastest program at speed 1; kNever if none fits.
-  double time(int first, int last, Bytes memory, int in_flight) {
-    return policy_.time({first, last, memory, in_flight});
+  const Prepared* fastest(chain::LayerRange layers, Bytes memory, int in_flight, How how);
+  /// Time of the fastest program at speed 1; kNever if none fits.
+  Seconds time(chain::LayerRange layers, Bytes memory, int in_flight) {
+    return policy_.time({layers, memory, in_flight});
   }
   /// Programs from the least memory to `most`, the last the fastest; none if nothing fits.
-  const std::vector<Prepared>& several(int first, int last, Bytes most, int in_flight, How how);
+  const std::vector<Prepared>& several(chain::LayerRange layers, Bytes most, int in_flight,
+                                       How how);
 
   /// The programs for the stages of one rank with the least sum of times; empty if none fits. A
   /// rank with several stages holds what each of them keeps, times its number in flight, plus what
   /// the working one needs beyond that.
   struct Asked {
-    int first = 1, last = 1;
+    chain::LayerRange layers;
     int in_flight = 1;
   };
   std::optional<std::vector<const Prepared*>> shared(const std::vector<Asked>& stages, Bytes memory,
                                                      How how);
 
  private:
-  using Key = std::tuple<Run, Bytes, int, How>;
+  using Key = std::tuple<chain::LayerRange, Bytes, int, How>;
 
   const StageRoom& room_;
   StagePolicy& policy_;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "trireme/chain/chain.h"
+#include "trireme/chain/layer_range.h"
 #include "trireme/core/units.h"
 #include "trireme/partition/problem.h"
 #include "trireme/program/action.h"
@@ -24,15 +25,15 @@ namespace trireme::partition {
 
 /// Memory without a budget.
 inline constexpr Bytes kUnlimited{std::int64_t{1} << 61};
-inline constexpr double kNever = std::numeric_limits<double>::infinity();
+inline constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
 
 /// Least relative gain that counts; less is rounding of sums in another order.
 inline constexpr double kGain = 1e-9;
 
-/// Layers first..last with `in_flight` micro-batches in `memory`, which excludes static bytes and
-/// channel buffers.
+/// `layers` with `in_flight` micro-batches in `memory`, which excludes static bytes and channel
+/// buffers.
 struct StageQuestion {
-  int first = 1, last = 1;
+  chain::LayerRange layers;
   Bytes memory;
   int in_flight = 1;
   /// Copy link of the rank, in seconds of speed 1; for policies with copies.
@@ -50,13 +51,13 @@ inline LinkKey key_of(const std::optional<solve::HostLink>& link) {
 class StagePolicy {
  public:
   virtual ~StagePolicy() = default;
-  /// Seconds of forward and backward at speed 1; kNever if it does not fit. Memoized.
-  virtual double time(const StageQuestion& question) = 0;
+  /// Time of forward and backward at speed 1; kNever if it does not fit. Memoized.
+  virtual Seconds time(const StageQuestion& question) = 0;
   /// The program of that time; empty if it does not fit.
   virtual std::optional<program::StageProgram> program(const StageQuestion& question) = 0;
   /// The least memory with which time() is finite; kUnlimited for a run that is too long for the
   /// solver.
-  virtual Bytes least_memory(int first, int last, int in_flight) = 0;
+  virtual Bytes least_memory(chain::LayerRange layers, int in_flight) = 0;
 };
 
 /// Programs that do not depend on the budget: keep_all, recompute_all, periodic, sqrt, uniform.
@@ -91,7 +92,7 @@ struct StageNeeds {
   Seconds forward, backward;
   Bytes kept, peak;
 
-  double time() const { return (forward + backward).count(); }
+  Seconds time() const { return forward + backward; }
   Bytes memory(int in_flight) const { return kept * (in_flight - 1) + peak; }
   /// Working memory beyond what is kept for every micro-batch in flight.
   Bytes beyond_kept() const { return peak - kept; }

@@ -5,12 +5,12 @@
 #include "memory/offload.h"
 #include "stage_policy.h"
 
+#include "trireme/chain/layer_range.h"
 #include "trireme/partition/problem.h"
 
 #include <cstddef>
 #include <map>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 namespace trireme::partition {
@@ -21,7 +21,7 @@ class Sums {
  public:
   /// Appends the value of the next layer.
   void add(Value value) { sums_.push_back(sums_.back() + value); }
-  Value of(int first, int last) const { return to(last) - to(first - 1); }
+  Value of(chain::LayerRange layers) const { return to(layers.last) - to(layers.first - 1); }
 
  private:
   Value to(int last) const { return sums_[static_cast<std::size_t>(last)]; }
@@ -36,33 +36,33 @@ class StageRoom {
 
   /// memory_for_programs(), kUnlimited where the rank has no budget.
   Bytes whole(int stage) const;
-  /// Memory for the programs of layers first..last: without static bytes and channel buffers;
+  /// Memory for the programs of these layers: without static bytes and channel buffers;
   /// kUnlimited where the rank has no budget. May be negative.
-  Bytes memory(int stage, int first, int last) const;
+  Bytes memory(int stage, chain::LayerRange layers) const;
   /// Bytes that such a stage holds with any program: static bytes and channel buffers.
-  Bytes fixed(int stage, int first, int last) const;
+  Bytes fixed(int stage, chain::LayerRange layers) const;
   /// Bytes that a stage ending with the chain holds per micro-batch between passes, in addition to
   /// what programs keep.
   Bytes waiting(int last) const;
   /// Whether memory() is enough for the backward of each layer by itself, which all programs have.
-  bool may_fit(int stage, int first, int last) const;
+  bool may_fit(int stage, chain::LayerRange layers) const;
   /// The policy's question for this stage; with `copies` including the rank's copy link.
-  StageQuestion asked(int stage, int first, int last, bool copies = false) const;
+  StageQuestion asked(int stage, chain::LayerRange layers, bool copies = false) const;
 
-  /// Seconds of first..last on the rank without recomputation.
-  double work(int stage, int first, int last) const { return work_.of(first, last) / speed(stage); }
-  double forward(int stage, int first, int last) const {
-    return forward_.of(first, last) / speed(stage);
+  /// Time of these layers on the rank without recomputation.
+  Seconds work(int stage, chain::LayerRange layers) const {
+    return work_.of(layers) / speed(stage);
+  }
+  Seconds forward(int stage, chain::LayerRange layers) const {
+    return forward_.of(layers) / speed(stage);
   }
   double speed(int stage) const { return rank(stage).speed; }
-  /// Seconds for which x[last] occupies the lane from `stage` to the next; it arrives `latency`
+  /// Time for which x[last] occupies the lane from `stage` to the next; it arrives `latency`
   /// later.
-  double transfer(int stage, int last) const { return transfer(link(stage), last); }
-  /// The same between any two ranks.
-  double transfer(int from, int to, int last) const {
-    return transfer(question_.platform.link(from, to), last);
-  }
-  double latency(int stage) const { return link(stage).latency.count(); }
+  Seconds transfer(int stage, int last) const { return transfer(link(stage), last); }
+  /// The same for any link.
+  Seconds transfer(const chain::LinkSpec& link, int last) const;
+  Seconds latency(int stage) const { return link(stage).latency; }
 
   const Question& question() const { return question_; }
   int layers() const { return question_.chain.length(); }
@@ -74,20 +74,19 @@ class StageRoom {
   }
   /// To the next stage.
   const chain::LinkSpec& link(int stage) const { return links_[static_cast<std::size_t>(stage)]; }
-  double transfer(const chain::LinkSpec& link, int last) const;
-  const chain::SharedBytes& shared(int first, int last) const;
+  const chain::SharedBytes& shared(chain::LayerRange layers) const;
   /// Offloaded bytes of the stage's optimizer state.
-  Bytes away(int stage, int first, int last) const;
+  Bytes away(int stage, chain::LayerRange layers) const;
   /// Streamed bytes of the stage's weights.
-  StreamedBytes streamed(int stage, int first, int last) const;
+  StreamedBytes streamed(int stage, chain::LayerRange layers) const;
 
   const Question& question_;
   std::vector<chain::LinkSpec> links_;
   std::vector<int> alike_;          // by rank: the first equal rank
   Sums<Bytes> static_, optimizer_;  // static_ includes optimizer_
-  Sums<double> work_, forward_;     // at speed 1
+  Sums<Seconds> work_, forward_;    // at speed 1
   std::vector<Bytes> least_;        // by layer: least memory of its backward
-  mutable std::map<std::pair<int, int>, chain::SharedBytes>
+  mutable std::map<chain::LayerRange, chain::SharedBytes>
       shared_;  // memoized, since layers are built for it
   /// Memoized likewise, once for equal ranks.
   mutable std::unordered_map<std::size_t, StreamedBytes> streamed_;

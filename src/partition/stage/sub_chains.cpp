@@ -45,25 +45,25 @@ SubChains::SubChains(const chain::Chain& chain)
   }
 }
 
-int SubChains::earliest(int first, int last) {
-  const int length = last - first + 1;
+chain::LayerRange SubChains::earliest(chain::LayerRange layers) {
+  const auto [first, last] = layers;
   const bool ends = last == chain_.length();
-  std::uint64_t key = prefix_[at(last)] - prefix_[at(first - 1)] * power_[at(length)];
+  std::uint64_t key = prefix_[at(last)] - prefix_[at(first - 1)] * power_[at(layers.size())];
   key ^= static_cast<std::uint64_t>(chain_.output(first - 1).count()) * 0xD6E8FEB86659FD93U;
-  key ^= static_cast<std::uint64_t>(length) << 1 | static_cast<std::uint64_t>(ends);
-  std::vector<Run>& candidates = seen_[key];
-  for (const auto& [other, end] : candidates) {
-    const bool both_end = (end == chain_.length()) == ends;
-    if (end - other + 1 == length && both_end && equal(first, other, length)) return other;
+  key ^= static_cast<std::uint64_t>(layers.size()) << 1 | static_cast<std::uint64_t>(ends);
+  std::vector<chain::LayerRange>& candidates = seen_[key];
+  for (const chain::LayerRange& other : candidates) {
+    const bool both_end = (other.last == chain_.length()) == ends;
+    if (other.size() == layers.size() && both_end && equal(layers, other)) return other;
   }
-  candidates.emplace_back(first, last);
-  return first;
+  candidates.push_back(layers);
+  return layers;
 }
 
-bool SubChains::equal(int first, int other, int length) const {
-  return first == other ||
-         (chain_.output(first - 1) == chain_.output(other - 1) &&
-          std::equal(&kind_[at(first)], &kind_[at(first)] + length, &kind_[at(other)]));
+bool SubChains::equal(chain::LayerRange one, chain::LayerRange other) const {
+  return one.first == other.first ||
+         (chain_.output(one.first - 1) == chain_.output(other.first - 1) &&
+          std::equal(&kind_[at(one.first)], &kind_[at(one.last)] + 1, &kind_[at(other.first)]));
 }
 
 }  // namespace trireme::partition

@@ -3,39 +3,32 @@
 #pragma once
 
 #include "trireme/chain/chain.h"
+#include "trireme/chain/layer_range.h"
 
 #include <cstdint>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 namespace trireme::partition {
-
-/// First and last layer.
-using Run = std::pair<int, int>;
 
 class SubChains {
  public:
   explicit SubChains(const chain::Chain& chain);
 
-  /// First layer of the earliest queried run that a solver cannot tell from first..last: times,
-  /// sizes and input are equal, and both or neither end with the chain. Static bytes, which no
-  /// solver sees, may differ.
-  int earliest(int first, int last);
-  /// The earliest such run.
-  Run run(int first, int last) {
-    const int begin = earliest(first, last);
-    return {begin, begin + last - first};
-  }
+  /// The earliest queried run that a solver cannot tell from these layers: times, sizes and input
+  /// are equal, and both or neither end with the chain. Static bytes, which no solver sees, may
+  /// differ.
+  chain::LayerRange earliest(chain::LayerRange layers);
 
  private:
-  bool equal(int first, int other, int length) const;
+  /// Of equal length.
+  bool equal(chain::LayerRange one, chain::LayerRange other) const;
 
   const chain::Chain& chain_;
   std::vector<int> kind_;              // of each layer, 1..L; [0] unused
   std::vector<std::uint64_t> prefix_;  // polynomial hash of kinds
   std::vector<std::uint64_t> power_;
-  std::unordered_map<std::uint64_t, std::vector<Run>> seen_;
+  std::unordered_map<std::uint64_t, std::vector<chain::LayerRange>> seen_;
 };
 
 }  // namespace trireme::partition

@@ -47,11 +47,11 @@ class TablePolicy final : public StagePolicy {
       largest_ = std::max(largest_, memory_for_programs(question, rank));
   }
 
-  double time(const StageQuestion& asked) override {
+  Seconds time(const StageQuestion& asked) override {
     // If everything can be kept, that is fastest.
-    if (const double all = keep_all_->time(asked); all != kNever) return all;
+    if (const Seconds all = keep_all_->time(asked); all != kNever) return all;
     const StageQuestion question = canonical(asked);
-    return once(times_, {run_of(question), question.memory, question.in_flight},
+    return once(times_, {question.layers, question.memory, question.in_flight},
                 [&] { return solved_time(question); });
   }
   std::optional<program::StageProgram> program(const StageQuestion& asked) override {
@@ -60,37 +60,34 @@ class TablePolicy final : public StagePolicy {
     if (asked.memory > largest_) return std::nullopt;  // beyond the tables
     const StageQuestion question = canonical(asked);
     const auto& solution = once(programs_,
-                                {run_of(question), question.memory, question.in_flight,
+                                {question.layers, question.memory, question.in_flight,
                                  key_of(question.link), question.quick},
                                 [&] { return solved(question); });
     if (!solution) return std::nullopt;
-    return program::moved_to(solution->program, asked.first);
+    return program::moved_to(solution->program, asked.layers.first);
   }
-  Bytes least_memory(int first, int last, int in_flight) override {
-    const Run run = alike_.run(first, last);
-    return once(least_, {run, in_flight}, [&] {
-      return solver_for(largest_).least_memory(run.first, run.second, in_flight);
-    });
+  Bytes least_memory(chain::LayerRange layers, int in_flight) override {
+    const chain::LayerRange run = alike_.earliest(layers);
+    return once(least_, {run, in_flight},
+                [&] { return solver_for(largest_).least_memory(run, in_flight); });
   }
 
  private:
   /// The question about the earliest run of equal layers, so that tables are shared.
   StageQuestion canonical(StageQuestion question) {
-    std::tie(question.first, question.last) = alike_.run(question.first, question.last);
+    question.layers = alike_.earliest(question.layers);
     return question;
   }
-  static Run run_of(const StageQuestion& question) { return {question.first, question.last}; }
 
-  double solved_time(const StageQuestion& question) {
-    if (question.memory < least_memory(question.first, question.last, question.in_flight))
-      return kNever;
+  Seconds solved_time(const StageQuestion& question) {
+    if (question.memory < least_memory(question.layers, question.in_flight)) return kNever;
     solve::StageProblem problem = problem_of(question);
     problem.link = {};
-    const double time = solver_for(question.memory).least_time(problem).count();
+    const Seconds time = solver_for(question.memory).least_time(problem);
     if (time != kNever) return time;
     // It fits in bytes, but not after rounding to slots.
     const std::optional<solve::StageSolution> solution = solved(question);
-    return solution ? solution->time().count() : kNever;
+    return solution ? solution->time() : kNever;
   }
 
   std::optional<solve::StageSolution> solved(const StageQuestion& question) {
@@ -100,8 +97,7 @@ class TablePolicy final : public StagePolicy {
   }
 
   static solve::StageProblem problem_of(const StageQuestion& question) {
-    return {.first_layer = question.first,
-            .last_layer = question.last,
+    return {.layers = question.layers,
             .memory = question.memory,
             .in_flight = question.in_flight,
             .link = question.link,
@@ -128,10 +124,11 @@ class TablePolicy final : public StagePolicy {
   std::shared_ptr<SolverStore> store_;
   std::unique_ptr<StagePolicy> keep_all_;
   std::map<int, std::shared_ptr<solve::StageSolver>> solvers_;
-  std::map<std::tuple<Run, Bytes, int>, double> times_;
-  std::map<std::tuple<Run, Bytes, int, LinkKey, bool>, std::optional<solve::StageSolution>>
+  std::map<std::tuple<chain::LayerRange, Bytes, int>, Seconds> times_;
+  std::map<std::tuple<chain::LayerRange, Bytes, int, LinkKey, bool>,
+           std::optional<solve::StageSolution>>
       programs_;
-  std::map<std::pair<Run, int>, Bytes> least_;
+  std::map<std::pair<chain::LayerRange, int>, Bytes> least_;
 };
 
 }  // namespace

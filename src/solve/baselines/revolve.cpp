@@ -28,9 +28,10 @@ class Reversal {
  public:
   explicit Reversal(program::StageProgram& program)
       : list_(&program.forward), backward_(&program.backward) {}
-  /// Layers first..last, whose input is kept, with `slots` for it and others.
+  /// Layers whose input is kept, with `slots` for it and others.
   struct Subproblem {
-    int first, last, slots;
+    chain::LayerRange layers;
+    int slots = 1;
   };
   void reverse(Subproblem all);
 
@@ -53,7 +54,7 @@ Result solve_revolve(const Problem& problem, std::string_view argument) {
   std::optional<Solution> fastest;
   std::optional<Solution> leanest;
   for (const int slots : slots_to_try(last - first + 1)) {
-    Solution solution = judged(problem, revolve_program(first, last, slots));
+    Solution solution = judged(problem, revolve_program({first, last}, slots));
     if (!leanest || solution.peak < leanest->peak) leanest = solution;
     if (solution.peak > problem.budget) continue;
     if (fastest && fastest->time <= solution.time) continue;
@@ -74,9 +75,9 @@ std::int64_t revolve_forwards(int steps, int slots) {
   return repeats * steps - reach * repeats / (slots + 1);
 }
 
-program::StageProgram revolve_program(int first, int last, int slots) {
-  program::StageProgram program{.first_layer = first, .last_layer = last};
-  Reversal(program).reverse({first, last, slots});
+program::StageProgram revolve_program(chain::LayerRange layers, int slots) {
+  program::StageProgram program{.first_layer = layers.first, .last_layer = layers.last};
+  Reversal(program).reverse({layers, slots});
   return program;
 }
 
@@ -87,19 +88,20 @@ namespace {
 void Reversal::reverse(Subproblem all) {
   std::vector<Subproblem> left{all};
   while (!left.empty()) {
-    const auto [first, last, slots] = left.back();
+    const auto [layers, slots] = left.back();
+    const auto [first, last] = layers;
     left.pop_back();
     if (first == last) {
       tape_and_turn(first);
       continue;
     }
-    const int advance = slots == 1 ? last - first : best_advance(last - first + 1, slots);
+    const int advance = slots == 1 ? last - first : best_advance(layers.size(), slots);
     for (int i = first; i < first + advance; ++i) {
       add(i == first ? Op::kForwardKeep : Op::kForward, i);
     }
-    left.push_back({first, first + advance - 1, slots});
+    left.push_back({{first, first + advance - 1}, slots});
     // With one slot the input at the end of the advance is used at once and not kept.
-    left.push_back({first + advance, last, std::max(1, slots - 1)});
+    left.push_back({{first + advance, last}, std::max(1, slots - 1)});
   }
 }
 

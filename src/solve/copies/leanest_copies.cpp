@@ -126,8 +126,8 @@ std::vector<Action> Leanest::backward(int i, const Choice& choice) const {
   if (choice.taped && choice.last == i) return {{Op::kBackward, i}};
   const Recurrence which = choice.taped ? Recurrence::kResumed : Recurrence::kWhole;
   const Slots m = redo(which, i, choice.last);
-  return which == Recurrence::kWhole ? rebuild(*table_, i, choice.last, m)
-                                     : rebuild_resumed(*table_, i, choice.last, m);
+  return which == Recurrence::kWhole ? rebuild(*table_, {i, choice.last}, m)
+                                     : rebuild_resumed(*table_, {i, choice.last}, m);
 }
 
 }  // namespace

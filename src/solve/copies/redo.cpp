@@ -46,8 +46,8 @@ RedoTable::RedoTable(const chain::Chain& chain, Source source)
 
 std::vector<program::Action> RedoTable::actions(const SubChain& chain, const Redo& way) const {
   return chain.recurrence == Recurrence::kWhole
-             ? rebuild(*source_.parts, chain.s, chain.t, way.m)
-             : rebuild_resumed(*source_.parts, chain.s, chain.t, way.m);
+             ? rebuild(*source_.parts, {chain.s, chain.t}, way.m)
+             : rebuild_resumed(*source_.parts, {chain.s, chain.t}, way.m);
 }
 
 double RedoTable::least_extra(int i, double bytes) const {
@@ -140,7 +140,7 @@ Split RedoTable::best(const SubChain& chain, Slots m) const {
   const auto& [which, s, t] = chain;
   double least = std::numeric_limits<double>::infinity();
   std::optional<Split> found;
-  each_split(source_.parts->costs(), freedom(), which, s, t, [&](const Split& split) {
+  each_split(source_.parts->costs(), freedom(), which, {s, t}, [&](const Split& split) {
     if (split.runs >= least || m < split.needs) return;
     double time = split.runs + source_.parts->extra(split.left, chain.s, split.at, m);
     if (split.at < chain.t) {

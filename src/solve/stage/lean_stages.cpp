@@ -43,41 +43,43 @@ LeanStages::LeanStages(const chain::Chain& chain, Freedom freedom)
           freedom, 0),
       equal_(chain, 1, std::max(1, chain.length() - 1)) {}
 
-Bytes LeanStages::least_memory(int first, int last, int in_flight) {
-  return in_flight * chain_.output(first - 1) +
-         Bytes(sum(least(first, last, in_flight), in_flight));
+Bytes LeanStages::least_memory(chain::LayerRange layers, int in_flight) {
+  return in_flight * chain_.output(layers.first - 1) +
+         Bytes(sum(least(layers, in_flight), in_flight));
 }
 
-Seconds LeanStages::recompute(int first, int last, int in_flight) {
-  return Seconds(least(first, last, in_flight).time);
+Seconds LeanStages::recompute(chain::LayerRange layers, int in_flight) {
+  return Seconds(least(layers, in_flight).time);
 }
 
-program::StageProgram LeanStages::leanest(int first, int last, int in_flight) {
-  const std::vector<Front>& found = fronts(first, last, in_flight);
-  const Point& point = found[static_cast<std::size_t>(last - first)].back();
-  return rebuild_stage(Reader(table_, found, point.needs - point.kept), first, last, point.needs);
+program::StageProgram LeanStages::leanest(chain::LayerRange layers, int in_flight) {
+  const std::vector<Front>& found = fronts(layers, in_flight);
+  const Point& point = found[static_cast<std::size_t>(layers.last - layers.first)].back();
+  return rebuild_stage(Reader(table_, found, point.needs - point.kept), layers, point.needs);
 }
 
 // Equal stages share the point of the last one among them: stages of any length then end with the
 // same layer, and the fronts of one are part of the next one's. The loss equals no other layer.
-const LeanStages::Point& LeanStages::least(int first, int last, int in_flight) {
+const LeanStages::Point& LeanStages::least(chain::LayerRange layers, int in_flight) {
+  const auto [first, last] = layers;
   const int twin = last == chain_.length() ? first : equal_.twin(first, last);
-  return fronts(twin, twin + last - first, in_flight)[static_cast<std::size_t>(last - first)]
+  return fronts({twin, twin + last - first}, in_flight)[static_cast<std::size_t>(last - first)]
       .back();
 }
 
-const std::vector<LeanStages::Front>& LeanStages::fronts(int first, int last, int in_flight) {
-  std::vector<Front>& found = fronts_[{last, in_flight}];
-  for (int s = last - static_cast<int>(found.size()); s >= first; --s) {
-    found.push_back(front(found, s, last, in_flight));
+const std::vector<LeanStages::Front>& LeanStages::fronts(chain::LayerRange layers, int in_flight) {
+  std::vector<Front>& found = fronts_[{layers.last, in_flight}];
+  for (int s = layers.last - static_cast<int>(found.size()); s >= layers.first; --s) {
+    found.push_back(front(found, {s, layers.last}, in_flight));
   }
   return found;
 }
 
-LeanStages::Front LeanStages::front(const std::vector<Front>& right, int s, int t,
+LeanStages::Front LeanStages::front(const std::vector<Front>& right, chain::LayerRange layers,
                                     int in_flight) const {
+  const int s = layers.first, t = layers.last;
   Front all;
-  each_split(table_.costs(), table_.freedom(), Recurrence::kFirst, s, t, [&](const Split& split) {
+  each_split(table_.costs(), table_.freedom(), Recurrence::kFirst, layers, [&](const Split& split) {
     const LeastColumn& left = table_.column(split.left, s, split.at);
     const Slots needs = std::max(split.needs, left.needs);
     const double time = split.runs + left.time;

@@ -15,6 +15,7 @@
 #include "tables/least_column.h"
 
 #include "trireme/chain/chain.h"
+#include "trireme/chain/layer_range.h"
 #include "trireme/program/action.h"
 #include "trireme/solve/costs.h"
 
@@ -31,11 +32,11 @@ class LeanStages {
   LeanStages(const chain::Chain& chain, Freedom freedom);
 
   /// (in_flight - 1) K + peak, x[first-1] in both.
-  Bytes least_memory(int first, int last, int in_flight);
+  Bytes least_memory(chain::LayerRange layers, int in_flight);
   /// Time of the forwards that its program recomputes.
-  Seconds recompute(int first, int last, int in_flight);
+  Seconds recompute(chain::LayerRange layers, int in_flight);
   /// The program that takes least_memory().
-  program::StageProgram leanest(int first, int last, int in_flight);
+  program::StageProgram leanest(chain::LayerRange layers, int in_flight);
 
  private:
   /// A program of one stage, x[first-1] not counted; `time` is that of recomputed forwards.
@@ -46,10 +47,10 @@ class LeanStages {
   using Front = std::vector<Point>;  ///< kept ascending, sum falling
   class Reader;
 
-  const Point& least(int first, int last, int in_flight);
-  /// Fronts of layers last, last-1, ... down to `first` at least.
-  const std::vector<Front>& fronts(int first, int last, int in_flight);
-  Front front(const std::vector<Front>& right, int s, int t, int in_flight) const;
+  const Point& least(chain::LayerRange layers, int in_flight);
+  /// Fronts of layers last, last-1, ... down to the first at least.
+  const std::vector<Front>& fronts(chain::LayerRange layers, int in_flight);
+  Front front(const std::vector<Front>& right, chain::LayerRange layers, int in_flight) const;
   static Slots sum(const Point& point, int in_flight) {
     return (in_flight - 1) * point.kept + point.needs;
   }

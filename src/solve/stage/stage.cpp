@@ -106,14 +106,10 @@ std::variant<StageSolution, plan::Infeasible> StageSolver::solve(const StageProb
   return impl_->solve(problem);
 }
 
-Bytes StageSolver::least_memory(int first_layer, int last_layer, int in_flight) {
-  impl_->require_known({.first_layer = first_layer,
-                        .last_layer = last_layer,
-                        .memory = {},
-                        .in_flight = in_flight,
-                        .link = {}});
+Bytes StageSolver::least_memory(chain::LayerRange layers, int in_flight) {
+  impl_->require_known({.layers = layers, .memory = {}, .in_flight = in_flight, .link = {}});
   const std::lock_guard lock(impl_->mutex);
-  return impl_->leanest().least_memory(first_layer, last_layer, in_flight);
+  return impl_->leanest().least_memory(layers, in_flight);
 }
 
 std::size_t StageSolver::size() const {
@@ -127,8 +123,8 @@ StageSolver::Impl::Impl(const chain::Chain& asked, const Options& wanted)
       levels(chain, options.largest_memory, checked(options.slots), freedom()) {}
 
 void StageSolver::Impl::require_known(const StageProblem& problem) const {
-  ensure(problem.first_layer >= 1 && problem.first_layer <= problem.last_layer &&
-             problem.last_layer <= chain.length(),
+  const auto [first, last] = problem.layers;
+  ensure(first >= 1 && first <= last && last <= chain.length(),
          "a stage's layers lie in its chain");
   ensure(problem.in_flight >= 1, "a stage has at least one micro-batch in flight");
   ensure(problem.memory <= options.largest_memory, "the stage solver was made for less memory");
@@ -136,16 +132,17 @@ void StageSolver::Impl::require_known(const StageProblem& problem) const {
 
 Seconds StageSolver::Impl::least_time(const StageProblem& problem) {
   require_known(problem);
-  const int first = problem.first_layer, last = problem.last_layer, w = problem.in_flight;
+  const chain::LayerRange layers = problem.layers;
+  const int w = problem.in_flight;
   constexpr Seconds kNeverRuns(std::numeric_limits<double>::infinity());
-  if (problem.memory < w * chain.output(first - 1)) return kNeverRuns;
+  if (problem.memory < w * chain.output(layers.first - 1)) return kNeverRuns;
   const std::lock_guard lock(mutex);
-  StageTables& tables = levels.of(last - first + 1, w);
-  const auto choice = tables.best(first, last, w, tables.available(first, w, problem.memory));
-  const Seconds work = tables.costs().work(first, last);
+  StageTables& tables = levels.of(layers.size(), w);
+  const auto choice = tables.best(layers, w, tables.available(layers.first, w, problem.memory));
+  const Seconds work = tables.costs().work(layers.first, layers.last);
   if (std::isfinite(choice.extra)) return work + Seconds(choice.extra);
-  if (leanest().least_memory(first, last, w) > problem.memory) return kNeverRuns;
-  return work + leanest().recompute(first, last, w);
+  if (leanest().least_memory(layers, w) > problem.memory) return kNeverRuns;
+  return work + leanest().recompute(layers, w);
 }
 
 std::variant<StageSolution, plan::Infeasible> StageSolver::Impl::solve(
@@ -159,14 +156,15 @@ std::variant<StageSolution, plan::Infeasible> StageSolver::Impl::solve(
 }
 
 void StageSolver::Impl::offer_by_tables(const StageProblem& problem, Found& found) {
-  const int first = problem.first_layer, last = problem.last_layer, w = problem.in_flight;
+  const chain::LayerRange layers = problem.layers;
+  const int w = problem.in_flight;
   const std::lock_guard lock(mutex);
-  if (leanest().least_memory(first, last, w) <= problem.memory) {
-    found.offer_best(levels.of(last - first + 1, w), levels.exact());
-    StageTables* const own = problem.quick ? nullptr : levels.finer(first, last, w, problem.memory);
+  if (leanest().least_memory(layers, w) <= problem.memory) {
+    found.offer_best(levels.of(layers.size(), w), levels.exact());
+    StageTables* const own = problem.quick ? nullptr : levels.finer(layers, w, problem.memory);
     if (own) found.offer_best(*own, levels.exact());
     // Where it fits in no slots, a program for more slots that happens to fit may be slower.
-    found.offer(leanest().leanest(first, last, w));
+    found.offer(leanest().leanest(layers, w));
   }
 }
 
@@ -175,25 +173,26 @@ void StageSolver::Impl::offer_by_tables(const StageProblem& problem, Found& foun
 // were planned for.
 void StageSolver::Impl::offer_copies(const StageProblem& problem,
                                      std::optional<StageSolution>& best) {
-  const int first = problem.first_layer, last = problem.last_layer, w = problem.in_flight;
+  const chain::LayerRange layers = problem.layers;
+  const int w = problem.in_flight;
   if (w == 1) offer_copies_alone(problem, best);
   StageCopies copies(chain, problem);
   if (best) copies.bound = best->time();
   // Independent of slots: in a long stage a tape may be smaller than a slot.
-  copies.offer(program::keep_all(first, last));
+  copies.offer(program::keep_all(layers.first, layers.last));
   if (best && best->moved == Bytes(0)) copies.offer(best->program);
   Bytes tapes;
-  for (int i = first; i <= last; ++i) tapes += chain.layer(i).tape;
-  const Bytes most = std::min(copies.most_moved(), chain.output(first - 1) + tapes);
+  for (int i = layers.first; i <= layers.last; ++i) tapes += chain.layer(i).tape;
+  const Bytes most = std::min(copies.most_moved(), chain.output(layers.first - 1) + tapes);
   if (most <= Bytes(0) || problem.memory <= Bytes(0)) return;
   const Bytes largest = problem.memory + w * most;
-  const auto tables = levels.alone(first, last, w, largest);
+  const auto tables = levels.alone(layers, w, largest);
   const auto plan_for = [&](Bytes moved) {
-    const Slots room = tables->available(first, w, problem.memory + w * moved);
-    const auto choice = tables->best(first, last, w, room);
+    const Slots room = tables->available(layers.first, w, problem.memory + w * moved);
+    const auto choice = tables->best(layers, w, room);
     if (!std::isfinite(choice.extra)) return;
-    const Seconds least = tables->costs().work(first, last) + Seconds(choice.extra);
-    if (least < copies.bound) copies.offer(tables->rebuilt(first, last, choice));
+    const Seconds least = tables->costs().work(layers.first, layers.last) + Seconds(choice.extra);
+    if (least < copies.bound) copies.offer(tables->rebuilt(layers, choice));
   };
   // Equal steps, and small ones where little is moved.
   for (int k = 1; k <= kMoves; ++k) {
@@ -207,10 +206,10 @@ void StageSolver::Impl::offer_copies(const StageProblem& problem,
 // With one in flight there is no pause: the single-stage solver for copies, where it is quick.
 void StageSolver::Impl::offer_copies_alone(const StageProblem& problem,
                                            std::optional<StageSolution>& best) {
-  if (problem.last_layer - problem.first_layer + 1 > kMostAlone) return;
+  if (problem.layers.size() > kMostAlone) return;
   const Problem alone{.chain = &chain,
-                      .first_layer = problem.first_layer,
-                      .last_layer = problem.last_layer,
+                      .first_layer = problem.layers.first,
+                      .last_layer = problem.layers.last,
                       .budget = problem.memory,
                       .link = problem.link,
                       .slots = kSlotsAlone};
@@ -225,16 +224,17 @@ void StageSolver::Impl::offer_copies_alone(const StageProblem& problem,
 
 // Exact: by replay of the leanest program.
 plan::Infeasible StageSolver::Impl::infeasible(const StageProblem& problem) {
-  const int first = problem.first_layer, last = problem.last_layer, w = problem.in_flight;
+  const chain::LayerRange layers = problem.layers;
+  const int w = problem.in_flight;
   const Problem alone{.chain = &chain,
-                      .first_layer = first,
-                      .last_layer = last,
+                      .first_layer = layers.first,
+                      .last_layer = layers.last,
                       .budget = problem.memory,
                       .link = {},
                       .slots = 0};
   const program::StageProgram program = [&] {
     const std::lock_guard lock(mutex);
-    return leanest().leanest(first, last, w);
+    return leanest().leanest(layers, w);
   }();
   plan::Infeasible result = solve::infeasible(alone, program);
   result.needed += (w - 1) * judged(alone, program).kept;
@@ -258,20 +258,21 @@ bool Found::offer(program::StageProgram program) {
 
 // Kept sizes, which count w times, were rounded up by less than a slot each.
 void Found::offer_best(StageTables& tables, bool exact) {
-  const int first = problem_.first_layer, last = problem_.last_layer, w = problem_.in_flight;
-  const Slots available = tables.available(first, w, problem_.memory);
+  const chain::LayerRange layers = problem_.layers;
+  const int w = problem_.in_flight;
+  const Slots available = tables.available(layers.first, w, problem_.memory);
   if (available < 0) return;
-  StageTables::Choice reached = tables.best(first, last, w, available);
+  StageTables::Choice reached = tables.best(layers, w, available);
   if (std::isfinite(reached.extra)) {
-    const bool fits = offer(tables.rebuilt(first, last, reached));
+    const bool fits = offer(tables.rebuilt(layers, reached));
     ensure(fits, "a program that fits in slots fits in bytes");
   }
   if (exact) return;
-  const Slots waste = available / 8 + w * (last - first + 1);
+  const Slots waste = available / 8 + w * layers.size();
   try_more_slots(available, std::min<Slots>(tables.top(), available + waste), [&](Slots m) {
-    const StageTables::Choice choice = tables.best(first, last, w, m);
+    const StageTables::Choice choice = tables.best(layers, w, m);
     if (!(choice.extra < reached.extra)) return true;
-    if (!offer(tables.rebuilt(first, last, choice))) return false;
+    if (!offer(tables.rebuilt(layers, choice))) return false;
     reached = choice;
     return true;
   });

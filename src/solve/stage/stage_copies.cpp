@@ -51,10 +51,10 @@ std::optional<StageSolution> with_kept_moved(const chain::Chain& chain, const St
 }
 
 StageCopies::StageCopies(const chain::Chain& chain, const StageProblem& problem)
-    : problem_(problem), with_loss_(problem.last_layer == chain.length()) {
+    : problem_(problem), with_loss_(problem.layers.last == chain.length()) {
   ensure(problem.link.has_value(), "copies of a stage need a link");
-  alone_.input = chain.output(problem.first_layer - 1);
-  for (int i = problem.first_layer; i <= problem.last_layer; ++i) {
+  alone_.input = chain.output(problem.layers.first - 1);
+  for (int i = problem.layers.first; i <= problem.layers.last; ++i) {
     alone_.layers.push_back(chain.layer(i));
   }
   if (!with_loss_) alone_.layers.emplace_back();
@@ -162,7 +162,7 @@ std::optional<StageSolution> StageCopies::judged(const Program& program, const M
   if (!fits(more)) return std::nullopt;
   const Seconds period = std::max(least, (more->step - some->step) / kPeriods);
   if (period >= below) return std::nullopt;
-  return StageSolution{.program = program::moved_to(made, problem_.first_layer),
+  return StageSolution{.program = program::moved_to(made, problem_.layers.first),
                        .forward = program.forward,
                        .backward = period - program.forward,
                        .recompute = program.recompute,

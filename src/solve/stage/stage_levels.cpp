@@ -67,7 +67,7 @@ StageTables& StageLevels::of(int layers, int in_flight) {
   int least = 2;  // least number in flight that uses these tables
   while (least < in_flight && level_of(band, least) != level) ++least;
   tables = std::make_unique<StageTables>(
-      chain_, 1, chain_.length(),
+      chain_, chain::LayerRange{1, chain_.length()},
       StageTables::Options{.tables = {.freedom = freedom_,
                                       .unit = slot(level),
                                       .top = top(slot(level), memory_),
@@ -78,17 +78,17 @@ StageTables& StageLevels::of(int layers, int in_flight) {
   return *tables;
 }
 
-StageTables* StageLevels::finer(int first, int last, int in_flight, Bytes memory) {
-  const int layers = last - first + 1;
+StageTables* StageLevels::finer(chain::LayerRange layers, int in_flight, Bytes memory) {
+  const int count = layers.size();
   if (exact_ || memory <= Bytes(0)) return nullptr;
   int halvings = 0;
   Bytes most = memory_;
   for (; most / 2 >= memory; most = most / 2) ++halvings;
-  if (slot_alone(layers, in_flight, most) >= of(layers, in_flight).costs().unit()) return nullptr;
+  if (slot_alone(count, in_flight, most) >= of(count, in_flight).costs().unit()) return nullptr;
   forget_finer();
-  Finer& found = finer_[{first, last, in_flight, halvings}];
+  Finer& found = finer_[{layers, in_flight, halvings}];
   found.used = ++uses_;
-  if (!found.tables) found.tables = alone(first, last, in_flight, most);
+  if (!found.tables) found.tables = alone(layers, in_flight, most);
   return found.tables.get();
 }
 
@@ -104,13 +104,13 @@ void StageLevels::forget_finer() {
   }
 }
 
-std::unique_ptr<StageTables> StageLevels::alone(int first, int last, int in_flight,
+std::unique_ptr<StageTables> StageLevels::alone(chain::LayerRange layers, int in_flight,
                                                 Bytes memory) const {
-  const Bytes slot = slot_alone(last - first + 1, in_flight, memory);
+  const Bytes slot = slot_alone(layers.size(), in_flight, memory);
   const int most = top(slot, memory);
-  const bool all = last - first < kOneStageLayers;
+  const bool all = layers.size() <= kOneStageLayers;
   return std::make_unique<StageTables>(
-      chain_, first, last,
+      chain_, layers,
       StageTables::Options{
           .tables = {.freedom = freedom_, .unit = slot, .top = most},
           .least_in_flight = in_flight,

@@ -10,6 +10,7 @@
 #include "stage_tables.h"
 
 #include "trireme/chain/chain.h"
+#include "trireme/chain/layer_range.h"
 #include "trireme/core/units.h"
 #include "trireme/solve/costs.h"
 
@@ -34,10 +35,10 @@ class StageLevels {
   /// Tables for such a stage, made when first asked for.
   StageTables& of(int layers, int in_flight);
   /// Tables for one stage alone with at most `memory`; slots as small as is cheap.
-  std::unique_ptr<StageTables> alone(int first, int last, int in_flight, Bytes memory) const;
+  std::unique_ptr<StageTables> alone(chain::LayerRange layers, int in_flight, Bytes memory) const;
   /// The same if their slots are smaller than those of of(), else null; good for up to twice
   /// `memory`, so that later questions can use them. Valid until the next call.
-  StageTables* finer(int first, int last, int in_flight, Bytes memory);
+  StageTables* finer(chain::LayerRange layers, int in_flight, Bytes memory);
   /// Whether every slot is a byte and tables count exactly (no retapes).
   bool exact() const { return exact_ && !has_retapes_; }
   std::size_t size() const;
@@ -66,8 +67,8 @@ class StageLevels {
     std::unique_ptr<StageTables> tables;
     int used = 0;  ///< time of the last use
   };
-  /// By first and last layer, number in flight, and halvings of memory_.
-  std::map<std::tuple<int, int, int, int>, Finer> finer_;
+  /// By layers, number in flight, and halvings of memory_.
+  std::map<std::tuple<chain::LayerRange, int, int>, Finer> finer_;
   int uses_ = 0;
 };
 

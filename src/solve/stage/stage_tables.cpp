@@ -20,7 +20,8 @@ class StageTables::Reader final : public CostReader {
 
   double extra(Recurrence which, int s, int t, Slots m) const override {
     if (which != Recurrence::kFirst) return tables_.tables_.extra(which, s, t, m);
-    return static_cast<double>(tables_.column(family_, s, t).at(m < 0 ? -1 : static_cast<int>(m)));
+    return static_cast<double>(
+        tables_.column(family_, {s, t}).at(m < 0 ? -1 : static_cast<int>(m)));
   }
   Slots slack() const override { return family_.slack; }
 
@@ -29,40 +30,41 @@ class StageTables::Reader final : public CostReader {
   Family& family_;
 };
 
-StageTables::StageTables(const chain::Chain& chain, int first, int last, const Options& options)
-    : first_(first),
-      last_(last),
+StageTables::StageTables(const chain::Chain& chain, chain::LayerRange layers,
+                         const Options& options)
+    : first_(layers.first),
+      last_(layers.last),
       options_(options),
-      tables_(chain, first, last, options.tables),
-      equal_(chain, first, last),
+      tables_(chain, first_, last_, options.tables),
+      equal_(chain, first_, last_),
       arrays_(costs(), top()),
-      free_(static_cast<std::size_t>(last - first) + 1, free_column(0)),
+      free_(static_cast<std::size_t>(layers.size()), free_column(0)),
       memory_(aligned_floats(static_cast<std::size_t>(block_of(top() + 2 * kBlock)))),
       alone_(new_family(0, top(), false)),
       roomy_(new_family(0, top() / std::max(1, options.least_in_flight), true)) {
-  const auto layers = free_.size();
-  share_ = equal_.different() < layers * (layers + 1) / 4;
+  const auto count = free_.size();
+  share_ = equal_.different() < count * (count + 1) / 4;
   families_.resize(static_cast<std::size_t>(top() / options.slack_step) + 1);
-  all_taped_.resize(layers);
-  for (int t = first; t <= last; ++t) {
+  all_taped_.resize(count);
+  for (int t = first_; t <= last_; ++t) {
     Slots most = 0;
-    for (int s = t; s >= first; --s) {
+    for (int s = t; s >= first_; --s) {
       most = std::max({costs().backward(s), costs().taping(s), costs().tape(s) + most});
-      all_taped_[static_cast<std::size_t>(t - first)].push_back(most);
+      all_taped_[static_cast<std::size_t>(t - first_)].push_back(most);
     }
   }
 }
 
 StageTables::~StageTables() = default;
 
-StageTables::Choice StageTables::best(int first, int last, int in_flight, Slots available) {
+StageTables::Choice StageTables::best(chain::LayerRange layers, int in_flight, Slots available) {
   Choice best;
   if (available < 0) return best;
   const int most = static_cast<int>(std::min<Slots>(available, top()));
-  const Column& alone = column(alone_, first, last);
+  const Column& alone = column(alone_, layers);
   if (in_flight == 1) return {static_cast<double>(alone.at(most)), 0, most};
   ensure(in_flight >= options_.least_in_flight, "these tables are for more in flight");
-  const Column& roomy = column(roomy_, first, last);
+  const Column& roomy = column(roomy_, layers);
   const int d = options_.slack_step, w = in_flight;
   const int step = d == 1 ? w : (w + d - 1) / d * d, offset = d == 1 ? most % w : 0;
   const auto slack = [&](int j) { return offset + j * step; };
@@ -86,15 +88,15 @@ StageTables::Choice StageTables::best(int first, int last, int in_flight, Slots 
     if (!(static_cast<double>(std::min(above, below)) < best.extra)) break;
     const int j = above <= below ? up++ : down--;
     const int m = slack(j) + kept(j);
-    const auto extra = static_cast<double>(column(family(slack(j)), first, last).at(m));
+    const auto extra = static_cast<double>(column(family(slack(j)), layers).at(m));
     if (extra < best.extra) best = {extra, slack(j), m};
   }
   return best;
 }
 
-program::StageProgram StageTables::rebuilt(int first, int last, const Choice& choice) {
+program::StageProgram StageTables::rebuilt(chain::LayerRange layers, const Choice& choice) {
   ensure(std::isfinite(choice.extra), "nothing to rebuild: the stage does not fit");
-  return rebuild_stage(Reader(*this, choice.slack), first, last, choice.m);
+  return rebuild_stage(Reader(*this, choice.slack), layers, choice.m);
 }
 
 Slots StageTables::available(int first, int in_flight, Bytes memory) const {
@@ -126,7 +128,8 @@ void StageTables::Row::push(const Column& column) {
   ++count_;
 }
 
-const Column& StageTables::column(Family& family, int first, int last) {
+const Column& StageTables::column(Family& family, chain::LayerRange layers) {
+  const auto [first, last] = layers;
   const auto row_of = static_cast<std::size_t>(last - first_);
   for (int s = last - family.rows[row_of].count(); s >= first; --s) {
     if (!share_) {
@@ -158,7 +161,7 @@ void StageTables::add_splits(Draft& draft, const Family& family, int s, int t) {
   const Tables::State& state = tables_.state();
   const Row& row = family.rows[static_cast<std::size_t>(t - first_)];
   const auto before = static_cast<std::size_t>(s - first_);
-  const Split own = keep_tape(costs(), Recurrence::kFirst, s, t, s);
+  const Split own = keep_tape(costs(), Recurrence::kFirst, {s, t}, s);
   relax(draft,
         Step{.left = family.roomy ? free_column(0) : state.column(Recurrence::kResumed, s, s),
              .right = *row.from_end(t - s - 1),
@@ -197,9 +200,10 @@ void StageTables::add_last(Draft& draft, const Family& family, int s, int t) {
                       .runs = static_cast<float>(split.runs)});
   };
   if (s == t || options_.tables.freedom == Freedom::kInputMayLeave) {
-    add(keep_tape(costs(), Recurrence::kFirst, s, t, t), state.column(Recurrence::kResumed, s, t));
+    add(keep_tape(costs(), Recurrence::kFirst, {s, t}, t),
+        state.column(Recurrence::kResumed, s, t));
   }
-  add(keep_output(costs(), Recurrence::kFirst, s, t, t), state.column(Recurrence::kWhole, s, t));
+  add(keep_output(costs(), Recurrence::kFirst, {s, t}, t), state.column(Recurrence::kWhole, s, t));
 }
 
 StageTables::Family& StageTables::family(Slots slack) {

@@ -21,6 +21,7 @@
 #include "tables/relax.h"
 #include "tables/slot_arrays.h"
 
+#include "trireme/chain/layer_range.h"
 #include "trireme/program/action.h"
 #include "trireme/solve/tables.h"
 
@@ -42,7 +43,7 @@ class StageTables {
     /// the best with d slots less memory.
     int slack_step = 1;
   };
-  StageTables(const chain::Chain& chain, int first, int last, const Options& options);
+  StageTables(const chain::Chain& chain, chain::LayerRange layers, const Options& options);
   ~StageTables();
 
   /// A choice g_slack(first, m), valid for the same tables.
@@ -52,9 +53,9 @@ class StageTables {
   };
   /// The best over slack (1: slack 0 alone). Columns are made when first needed: a stage of n
   /// layers takes O(n^2) steps once per last layer and slack, less where stages are equal.
-  Choice best(int first, int last, int in_flight, Slots available);
+  Choice best(chain::LayerRange layers, int in_flight, Slots available);
   /// The program of a finite choice.
-  program::StageProgram rebuilt(int first, int last, const Choice& choice);
+  program::StageProgram rebuilt(chain::LayerRange layers, const Choice& choice);
 
   /// Slots next to `in_flight` times x[first-1]; negative if not even these fit.
   Slots available(int first, int in_flight, Bytes memory) const;
@@ -87,7 +88,7 @@ class StageTables {
   };
   class Reader;
 
-  const Column& column(Family& family, int first, int last);
+  const Column& column(Family& family, chain::LayerRange layers);
   Column made(const Family& family, int s, int t);
   void add_splits(Draft& draft, const Family& family, int s, int t);
   void add_last(Draft& draft, const Family& family, int s, int t);

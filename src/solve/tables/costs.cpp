@@ -99,7 +99,8 @@ Slots load(const Costs& costs, Recurrence which, int t) {
   return 0;
 }
 
-Split keep_output(const Costs& costs, Recurrence which, int s, int t, int at) {
+Split keep_output(const Costs& costs, Recurrence which, chain::LayerRange layers, int at) {
+  const int s = layers.first, t = layers.last;
   const bool given_away = which == Recurrence::kFirst && at == t;
   return {.keeps = Split::Keeps::kOutput,
           .left = Recurrence::kWhole,
@@ -109,7 +110,8 @@ Split keep_output(const Costs& costs, Recurrence which, int s, int t, int at) {
           .runs = costs.redone(s, at)};
 }
 
-Split keep_tape(const Costs& costs, Recurrence which, int s, int t, int at) {
+Split keep_tape(const Costs& costs, Recurrence which, chain::LayerRange layers, int at) {
+  const int s = layers.first, t = layers.last;
   // In a kWhole the backward of t follows its tape, and nothing reads x[t].
   const bool retape = which == Recurrence::kWhole && at == t && costs.counts_retapes();
   const Costs::Taped& tape = retape ? costs.retaped(at) : costs.taped(at);

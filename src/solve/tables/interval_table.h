@@ -77,7 +77,7 @@ Column IntervalTable<Column>::solve(Recurrence which, int s, int t, Slots top) c
         (which == Recurrence::kRetaped ? costs().retaped(t) : costs().taped(t)).backward);
     return draft.finish();
   }
-  each_split(costs(), freedom(), which, s, t, [&](const Split& split) {
+  each_split(costs(), freedom(), which, {s, t}, [&](const Split& split) {
     draft.add(column(split.left, s, split.at),
               split.at < t ? &column(which, split.at + 1, t) : nullptr, split);
   });

@@ -19,11 +19,11 @@ class Rebuild {
   Rebuild(const CostReader& reader, std::vector<Action>& before, std::vector<Action>& after)
       : reader_(reader), list_(&before), after_(&after) {}
 
-  void emit(Recurrence which, int s, int t, Slots m);
+  void emit(Recurrence which, chain::LayerRange layers, Slots m);
 
  private:
-  std::optional<Split> best(Recurrence which, int s, int t, Slots m) const;
-  double value(const Split& split, Recurrence which, int s, int t, Slots m) const;
+  std::optional<Split> best(Recurrence which, chain::LayerRange layers, Slots m) const;
+  double value(const Split& split, Recurrence which, chain::LayerRange layers, Slots m) const;
   void run_forward(const Split& split, int s);
   void add(Op op, int layer) { list_->push_back({op, layer, 0}); }
 
@@ -34,48 +34,49 @@ class Rebuild {
 
 }  // namespace
 
-std::vector<Action> rebuild(const CostReader& reader, int s, int t, Slots m) {
+std::vector<Action> rebuild(const CostReader& reader, chain::LayerRange layers, Slots m) {
   std::vector<Action> actions;
-  Rebuild(reader, actions, actions).emit(Recurrence::kWhole, s, t, m);
+  Rebuild(reader, actions, actions).emit(Recurrence::kWhole, layers, m);
   return actions;
 }
 
-std::vector<Action> rebuild_resumed(const CostReader& reader, int s, int t, Slots m) {
+std::vector<Action> rebuild_resumed(const CostReader& reader, chain::LayerRange layers, Slots m) {
   std::vector<Action> actions;
-  Rebuild(reader, actions, actions).emit(Recurrence::kResumed, s, t, m);
+  Rebuild(reader, actions, actions).emit(Recurrence::kResumed, layers, m);
   return actions;
 }
 
-program::StageProgram rebuild_stage(const CostReader& reader, int first, int last, Slots m) {
-  program::StageProgram program{.first_layer = first, .last_layer = last};
-  Rebuild(reader, program.forward, program.backward).emit(Recurrence::kFirst, first, last, m);
+program::StageProgram rebuild_stage(const CostReader& reader, chain::LayerRange layers, Slots m) {
+  program::StageProgram program{.first_layer = layers.first, .last_layer = layers.last};
+  Rebuild(reader, program.forward, program.backward).emit(Recurrence::kFirst, layers, m);
   return program;
 }
 
 namespace {
 
-void Rebuild::emit(Recurrence which, int s, int t, Slots m) {
+void Rebuild::emit(Recurrence which, chain::LayerRange layers, Slots m) {
+  const auto [s, t] = layers;
   if (s == t && (which == Recurrence::kResumed || which == Recurrence::kRetaped)) {
     add(Op::kBackward, t);
     return;
   }
-  const std::optional<Split> split = best(which, s, t, m);
+  const std::optional<Split> split = best(which, layers, m);
   ensure(split.has_value(), "nothing to rebuild: the sub-chain does not fit");
   run_forward(*split, s);
   if (split->at < t) {
-    emit(which, split->at + 1, t, m - split->holds);
+    emit(which, {split->at + 1, t}, m - split->holds);
   } else if (which == Recurrence::kFirst) {
     list_ = after_;
   }
-  emit(split->left, s, split->at, m);
+  emit(split->left, {s, split->at}, m);
 }
 
-std::optional<Split> Rebuild::best(Recurrence which, int s, int t, Slots m) const {
+std::optional<Split> Rebuild::best(Recurrence which, chain::LayerRange layers, Slots m) const {
   double least = std::numeric_limits<double>::infinity();
   std::optional<Split> found;
-  each_split(reader_.costs(), reader_.freedom(), which, s, t, [&](const Split& split) {
+  each_split(reader_.costs(), reader_.freedom(), which, layers, [&](const Split& split) {
     if (split.runs >= least || m < split.needs) return;
-    const double time = value(split, which, s, t, m);
+    const double time = value(split, which, layers, m);
     if (time < least) {
       least = time;
       found = split;
@@ -84,7 +85,9 @@ std::optional<Split> Rebuild::best(Recurrence which, int s, int t, Slots m) cons
   return found;
 }
 
-double Rebuild::value(const Split& split, Recurrence which, int s, int t, Slots m) const {
+double Rebuild::value(const Split& split, Recurrence which, chain::LayerRange layers,
+                      Slots m) const {
+  const auto [s, t] = layers;
   if (which == Recurrence::kFirst && m < split.holds + reader_.slack()) {
     return std::numeric_limits<double>::infinity();
   }

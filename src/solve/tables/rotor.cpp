@@ -157,7 +157,7 @@ Solution spend_remainder(const Problem& problem, const FirstPass& pass, Slots av
 std::optional<Solution> fitting(const Problem& problem, const CostReader& reader, Slots m) {
   const int first = problem.first_layer, last = problem.last_layer;
   if (!std::isfinite(reader.extra(Recurrence::kFirst, first, last, m))) return std::nullopt;
-  Solution solution = judged(problem, rebuild_stage(reader, first, last, m));
+  Solution solution = judged(problem, rebuild_stage(reader, {first, last}, m));
   if (solution.peak > problem.budget) return std::nullopt;
   return solution;
 }
@@ -169,7 +169,7 @@ Result leanest(const Problem& problem, Freedom freedom) {
       std::make_shared<const Costs>(*problem.chain, first, last, Bytes(1), RetapeBytes::kTheirOwn);
   const IntervalTable<LeastColumn> table(costs, freedom, 0);
   const Slots least = table.column(Recurrence::kFirst, first, last).needs;
-  return within_budget(problem, rebuild_stage(table, first, last, least));
+  return within_budget(problem, rebuild_stage(table, {first, last}, least));
 }
 
 }  // namespace

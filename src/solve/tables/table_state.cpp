@@ -5,7 +5,7 @@
 
 namespace trireme::solve {
 
-Directory::Directory(int first, int last) : first_(first), layers_(last - first + 1) {
+Directory::Directory(chain::LayerRange layers) : first_(layers.first), layers_(layers.size()) {
   const std::size_t pairs = index(layers_) * index(layers_ + 1) / 2;
   by_start_.resize(pairs);
   by_end_.resize(pairs);
@@ -21,10 +21,10 @@ void Directory::set(int s, int t, const Column& column) {
   by_end_[end(t) + index(s - first_)] = column;
 }
 
-Tables::State::State(int first_layer, int last, int most, bool with_resumed)
-    : top(most), whole(first_layer, last), first(first_layer) {
-  if (with_resumed) resumed.emplace(first_layer, last);
-  own.resize(static_cast<std::size_t>(last - first_layer) + 1);
+Tables::State::State(chain::LayerRange layers, int most, bool with_resumed)
+    : top(most), whole(layers), first(layers.first) {
+  if (with_resumed) resumed.emplace(layers);
+  own.resize(static_cast<std::size_t>(layers.size()));
 }
 
 const Column& Tables::State::column(Recurrence which, int s, int t) const {

@@ -7,6 +7,7 @@
 #include "relax.h"
 #include "slot_arrays.h"
 
+#include "trireme/chain/layer_range.h"
 #include "trireme/solve/tables.h"
 
 #include <cstddef>
@@ -19,7 +20,7 @@ namespace trireme::solve {
 /// the columns of either side of consecutive decisions are contiguous.
 class Directory {
  public:
-  Directory(int first, int last);
+  explicit Directory(chain::LayerRange layers);
 
   const Column& of(int s, int t) const { return by_start_[start(s) + index(t - s)]; }
   /// Columns of (s, s), (s, s+1), ...
@@ -39,7 +40,7 @@ class Directory {
 };
 
 struct Tables::State {
-  State(int first, int last, int most, bool with_resumed);
+  State(chain::LayerRange layers, int most, bool with_resumed);
 
   int top;
   Directory whole;

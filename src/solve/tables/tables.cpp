@@ -37,8 +37,8 @@ Tables::Tables(const chain::Chain& chain, int first, int last, const Options& op
                  options.freedom) {
   ensure(options.top >= 0 && options.top < Arena::kLongest, "a table has 0..65535 slots");
   ensure(options.threads >= 1, "a table is filled by at least one thread");
-  state_ =
-      std::make_unique<State>(first, last, options.top, options.freedom == Freedom::kInputMayLeave);
+  state_ = std::make_unique<State>(chain::LayerRange{first, last}, options.top,
+                                   options.freedom == Freedom::kInputMayLeave);
   fill_tables(costs(), freedom(), EqualLayers(chain, first, last), options, *state_);
 }
 
@@ -83,7 +83,7 @@ FirstPass::FirstPass(const Tables& tables, int last, Slots slack)
   for (int s = last; s >= first; --s) {
     Draft draft;
     draft.clear(memory.get(), top + 1);
-    each_split(costs(), freedom(), Recurrence::kFirst, s, last, [&](const Split& split) {
+    each_split(costs(), freedom(), Recurrence::kFirst, {s, last}, [&](const Split& split) {
       const Column right = split.at == last
                                ? free_column(0)
                                : columns_->of[static_cast<std::size_t>(split.at + 1 - first)];

@@ -99,7 +99,7 @@ void TileFiller::add_offload_splits() {
     const int until = std::min(from + kGroup, t0_) - 1;
     for (int s = s0_; s <= s1_; ++s) {
       for (int t = t0_; t <= t1_; ++t) {
-        if (cell(s, t).open) add_splits(s, t, from, until);
+        if (cell(s, t).open) add_splits({s, t}, {from, until});
       }
     }
   }
@@ -107,29 +107,32 @@ void TileFiller::add_offload_splits() {
 
 void TileFiller::close(int s, int t) {
   if (t0_ <= s1_) {
-    add_splits(s, t, s, t - 1);
+    add_splits({s, t}, {s, t - 1});
   } else {
-    add_splits(s, t, s, s1_ - 1);
-    add_splits(s, t, t0_, t - 1);
+    add_splits({s, t}, {s, s1_ - 1});
+    add_splits({s, t}, {t0_, t - 1});
   }
   TileCell& here = cell(s, t);
   if (job_.resumes()) {
     set(Recurrence::kResumed, s, t,
         s == t ? state_.column(Recurrence::kResumed, s, s) : finish(here.resumed, arena_));
   }
-  if (job_.resumes() || s == t) add_tape_of(t, here.whole, Recurrence::kWhole, s, t);
+  if (job_.resumes() || s == t) add_tape_of(t, here.whole, Recurrence::kWhole, {s, t});
   set(Recurrence::kWhole, s, t, finish(here.whole, arena_));
 }
 
-void TileFiller::add_splits(int s, int t, int from, int until) {
-  if (from > until) return;
-  TileCell& here = cell(s, t);
-  add_splits(here.whole, Recurrence::kWhole, s, t, from, until);
-  if (job_.resumes()) add_splits(here.resumed, Recurrence::kResumed, s, t, from, until);
+void TileFiller::add_splits(chain::LayerRange layers, chain::LayerRange at) {
+  if (at.first > at.last) return;
+  TileCell& here = cell(layers.first, layers.last);
+  add_splits(here.whole, Recurrence::kWhole, layers, at);
+  if (job_.resumes()) add_splits(here.resumed, Recurrence::kResumed, layers, at);
 }
 
-void TileFiller::add_splits(Draft& draft, Recurrence which, int s, int t, int from, int until) {
-  if (from == s) add_tape_of(s, draft, which, s, t);
+void TileFiller::add_splits(Draft& draft, Recurrence which, chain::LayerRange layers,
+                            chain::LayerRange at) {
+  const auto [s, t] = layers;
+  auto [from, until] = at;
+  if (from == s) add_tape_of(s, draft, which, layers);
   Steps steps{.left = state_.whole.from(s) + (from - s),
               .right = directory(which).until(t) + (from + 1 - costs_.first()),
               .holds = job_.output(from),
@@ -152,8 +155,9 @@ void TileFiller::add_splits(Draft& draft, Recurrence which, int s, int t, int fr
   relax(draft, steps);
 }
 
-void TileFiller::add_tape_of(int at, Draft& draft, Recurrence which, int s, int t) {
-  const Split split = keep_tape(costs_, which, s, t, at);
+void TileFiller::add_tape_of(int at, Draft& draft, Recurrence which, chain::LayerRange layers) {
+  const auto [s, t] = layers;
+  const Split split = keep_tape(costs_, which, layers, at);
   const Column right =
       at == t ? free_column(0) : directory(which).until(t)[at + 1 - costs_.first()];
   relax(draft, Step{.left = state_.column(Recurrence::kResumed, s, at),

@@ -8,6 +8,7 @@
 #include "slot_arrays.h"
 #include "table_state.h"
 
+#include "trireme/chain/layer_range.h"
 #include "trireme/solve/costs.h"
 
 #include <array>
@@ -66,9 +67,10 @@ class TileFiller {
   bool take_twin(int s, int t);
   void add_offload_splits();
   void close(int s, int t);
-  void add_splits(int s, int t, int from, int until);
-  void add_splits(Draft& draft, Recurrence which, int s, int t, int from, int until);
-  void add_tape_of(int at, Draft& draft, Recurrence which, int s, int t);
+  /// The splits of a sub-chain after the layers `at`.
+  void add_splits(chain::LayerRange layers, chain::LayerRange at);
+  void add_splits(Draft& draft, Recurrence which, chain::LayerRange layers, chain::LayerRange at);
+  void add_tape_of(int at, Draft& draft, Recurrence which, chain::LayerRange layers);
   void set(Recurrence which, int s, int t, const Column& column);
   Directory& directory(Recurrence which) const {
     return which == Recurrence::kWhole ? state_.whole : *state_.resumed;
