@@ -104,7 +104,7 @@ std::optional<OneRank> least_on_one_rank(const StageRoom& room, StagePolicy& pol
   const Reach before =
       reach_of(stages, layers, [&](int k, chain::LayerRange run) { return needs.fits(k, run); });
   // Stages and layers counted from the end.
-  const Reach behind = reach_of(stages, layers, [&](int k, chain::LayerRange run) {
+  const Reach after = reach_of(stages, layers, [&](int k, chain::LayerRange run) {
     return needs.fits(stages - 1 - k, {layers + 1 - run.last, layers + 1 - run.first});
   });
   std::optional<OneRank> best;
@@ -118,7 +118,7 @@ std::optional<OneRank> least_on_one_rank(const StageRoom& room, StagePolicy& pol
     for (int first = k + 1; first <= layers; ++first) {
       if (!before[at(k)][at(first - 1)]) continue;
       for (int last = first; last <= layers; ++last)
-        if (behind[at(stages - 1 - k)][at(layers - last)]) offer(k, {first, last});
+        if (after[at(stages - 1 - k)][at(layers - last)]) offer(k, {first, last});
     }
   }
   return best;
