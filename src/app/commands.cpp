@@ -149,8 +149,8 @@ void add_plan(CLI::App& app, PlanArguments& arguments) {
       ->delimiter(',');
   command
       .add_option("--solver", arguments.solver,
-                  "A solver's name, 'auto' for the fastest plan of the quick solvers, 'all' "
-                  "to compare every solver; for several stages also joint, madpipe, adapipe, "
+                  "A solver's name, 'auto' for the fastest plan that the search finds, 'all' to "
+                  "compare every solver; for several stages also joint, madpipe, adapipe, "
                   "'uniform N', 'block N'")
       ->capture_default_str();
   command
@@ -184,7 +184,7 @@ void add_plan(CLI::App& app, PlanArguments& arguments) {
       "  trireme plan --chain chain.yaml --platform nodes.yaml --ranks 8 --batch 64 "
       "--micro-batch-size 2\n"
       "  trireme plan --chain chain.yaml --sweep 20 --csv sweep.csv --plot sweep.html\n"
-      "Exit code 3: nothing fits; the smallest budget that works is in the message.");
+      "Exit code 3: nothing fits; a budget that works is in the message.");
 }
 
 void add_plan_places(CLI::App& command, PlanArguments& arguments) {
@@ -192,15 +192,15 @@ void add_plan_places(CLI::App& command, PlanArguments& arguments) {
       .add_option(
           "--optimizer", arguments.optimizer,
           "Optimizer state offload: device (none), offload (all of it, copied to the device for "
-          "its update), or auto (the fastest share)")
+          "its update), or auto (the share of the fastest plan found)")
       ->check(CLI::IsMember({"auto", "device", "offload"}))
       ->capture_default_str();
   command
       .add_option(
           "--weights", arguments.weights,
           "Parameter offload (weight streaming), for trained weights with their gradients: device "
-          "(none), offload (copied to the device for each use of their layer), or auto (the "
-          "fastest number of layers)")
+          "(none), offload (copied to the device for each use of their layer), or auto (as "
+          "many layers as the fastest plan found)")
       ->check(CLI::IsMember({"auto", "device", "offload"}))
       ->capture_default_str();
   command

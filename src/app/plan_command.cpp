@@ -254,10 +254,12 @@ std::optional<Question> left_open(const PlanArguments& arguments, const Question
 
 int give_up(const PlanArguments& arguments, const Question& question, const plan::Infeasible& why) {
   const bool open = arguments.solver == "auto" || arguments.solver == "all";
+  // Shapes are compared by quick plans, which may find none where there is one.
+  const bool is_exact = arguments.ranks == 0 && partition::has_exact_least_budget(question);
   if (arguments.json) std::cout << plan::to_json(why);
   std::cerr << "trireme: " << visible(budget_text(arguments, why)) << ", in which "
-            << (open ? "nothing fits" : concat(arguments.solver, " does not fit"))
-            << "; the smallest budget that works is " << report::exact_text(why.least_budget);
+            << (open ? "nothing fits" : concat(arguments.solver, " does not fit")) << "; "
+            << report::least_budget_text(why.least_budget, is_exact);
   if (arguments.stages > 1)
     std::cerr << "; the tightest stage, layers " << why.first_layer << ".." << why.last_layer
               << " on rank " << why.rank << ", needs " << report::exact_text(why.needed);

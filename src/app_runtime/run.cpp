@@ -155,7 +155,7 @@ void add_forecast(CLI::App& app, const std::string& name, ForecastArguments& arg
   });
   command.footer("Example:\n  trireme " + name +
                  " configs/small-memory.yaml --set memory.device_budget=64MiB\n"
-                 "Exit code 3: nothing fits; the smallest budget that works is in the message.");
+                 "Exit code 3: nothing fits; a budget that works is in the message.");
 }
 
 void add_export(CLI::App& app, ExportArguments& arguments) {

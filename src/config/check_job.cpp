@@ -139,7 +139,8 @@ void check_memory(const JobSpec& job) {
   const std::vector<MemorySize>& budgets = job.memory.device_budget;
   for (const MemorySize& budget : budgets) {
     if (is_none(budget))
-      job.fail("memory.device_budget", "is 0, must be more (auto: all that the device has)");
+      job.fail("memory.device_budget",
+               "is 0, must be more (auto: on a GPU what is free, on a CPU no budget)");
   }
   if (is_none(job.memory.host_budget) && is_none(job.memory.disk_budget)) {
     for (const auto& [key, place] : {std::pair{"memory.optimizer", &job.memory.optimizer},

@@ -90,7 +90,7 @@ std::variant<SettledJob, Misfit> with_shape(const config::JobSpec& job,
   }
   if (context.channel.rank() == 0)
     out << "shape: " << words_for(shape)
-        << (shapes.size() > 1 ? ", the fastest that fits\n" : ", the only one possible\n");
+        << (shapes.size() > 1 ? ", of the fastest plan found\n" : ", the only one possible\n");
   settled.job.pipeline.stages = shape.stages;
   settled.job.pipeline.replicas = shape.replicas;
   settled.job.train.micro_batch = shape.micro_batch;

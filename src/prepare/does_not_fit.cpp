@@ -18,7 +18,7 @@ namespace trireme::prepare {
 namespace {
 
 /// What to say where a rank's device is too small.
-std::string device_text(const config::JobSpec& job, const plan::Infeasible& why,
+std::string device_text(const config::JobSpec& job, const Misfit& misfit,
                         const ranks::RankDevice& device);
 /// The same of an offload tier that is too small for a given plan.
 std::string offload_tier_text(const config::JobSpec& job, const plan::Infeasible& why);
@@ -44,17 +44,18 @@ std::vector<std::string> other_ways(const plan::Infeasible& why);
 
 DoesNotFit::DoesNotFit(const config::JobSpec& job, Misfit misfit, const ranks::RankDevice& device)
     : EndingError(comm::Ending::kDoesNotFit, misfit.tier == Misfit::Tier::kDevice
-                                                 ? device_text(job, misfit.infeasible, device)
+                                                 ? device_text(job, misfit, device)
                                                  : offload_tier_text(job, misfit.infeasible)),
       infeasible_(std::move(misfit.infeasible)) {}
 
 namespace {
 
-std::string device_text(const config::JobSpec& job, const plan::Infeasible& why,
+std::string device_text(const config::JobSpec& job, const Misfit& misfit,
                         const ranks::RankDevice& device) {
+  const plan::Infeasible& why = misfit.infeasible;
   const Bytes least = device.budget_for(why.least_budget);
-  std::string text = concat(budget_text(job, why, device), ", in which ", asker(job),
-                            "; the smallest budget that works is ", report::exact_text(least));
+  std::string text = concat(budget_text(job, why, device), ", in which ", asker(job), "; ",
+                            report::least_budget_text(least, misfit.is_exact));
   if (least != why.least_budget)
     text += concat(", of which plans get ", to_text(why.least_budget),
                    ": the rest is for workspaces and gaps between tensors");

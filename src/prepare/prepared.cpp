@@ -168,7 +168,9 @@ Result Preparing::planned(const MeasuredChain& measured, bool lean_tapes) {
   Forecast costs = costs_of(measured);
   const partition::Question question = question_of(costs, optimizer_shards(job_));
   partition::Answer answer = solved(question);
-  if (auto* const why = std::get_if<plan::Infeasible>(&answer)) return Misfit{std::move(*why)};
+  if (auto* const why = std::get_if<plan::Infeasible>(&answer))
+    return Misfit{.infeasible = std::move(*why),
+                  .is_exact = partition::has_exact_least_budget(question)};
   auto& plan = std::get<plan::Plan>(answer);
   plan.lean_tapes = lean_tapes;
   return carried_out(question, std::move(plan), std::move(costs));
@@ -250,7 +252,10 @@ Result Preparing::carried_out(const partition::Question& question, plan::Plan pl
   for (const simulate::PlacedBytes& rank : placed.ranks) costs.peaks.push_back(rank.peak);
   result.program = std::move(placed.program);
   result.forecast = std::move(costs);
-  if (auto misfit = over_a_budget(result)) return *std::move(misfit);
+  if (auto misfit = over_a_budget(result)) {
+    misfit->is_exact = !job_.plan.file.empty() && partition::has_exact_least_budget(question);
+    return *std::move(misfit);
+  }
   const Forecast& forecast = *result.forecast;
   result.stores =
       stores_of(job_, forecast.platform.ranks[mine], forecast.simulation.ranks[mine].offloaded);
@@ -263,23 +268,38 @@ Result Preparing::carried_out(const partition::Question& question, plan::Plan pl
 
 std::optional<Misfit> Preparing::over_a_budget(const Prepared& prepared) const {
   const Forecast& forecast = *prepared.forecast;
-  for (const plan::StagePlan& stage : prepared.plan.stages) {
-    const auto rank = static_cast<std::size_t>(stage.rank);
-    const chain::RankSpec& spec = forecast.platform.ranks[rank];
-    const auto misfit = [&](Misfit::Tier tier, Bytes needed, Bytes available) {
-      return Misfit{.infeasible = {.rank = stage.rank,
-                                   .first_layer = stage.program.first_layer,
-                                   .last_layer = stage.program.last_layer,
-                                   .needed = needed,
-                                   .available = available,
-                                   .least_budget = needed},
-                    .tier = tier};
-    };
-    if (spec.memory > Bytes(0) && forecast.peaks[rank] > spec.memory)
-      return misfit(Misfit::Tier::kDevice, forecast.peaks[rank], spec.memory);
-    const Bytes offloaded = forecast.simulation.ranks[rank].offloaded.all();
-    if (offloaded > spec.offload_capacity())
-      return misfit(Misfit::Tier::kOffload, offloaded, spec.offload_capacity());
+  const auto misfit = [](const plan::StagePlan& stage, Misfit::Tier tier, Bytes needed,
+                         Bytes available) {
+    return Misfit{.infeasible = {.rank = stage.rank,
+                                 .first_layer = stage.program.first_layer,
+                                 .last_layer = stage.program.last_layer,
+                                 .needed = needed,
+                                 .available = available,
+                                 .least_budget = needed},
+                  .tier = tier};
+  };
+  const auto spec = [&](const plan::StagePlan& stage) -> const chain::RankSpec& {
+    return forecast.platform.ranks[static_cast<std::size_t>(stage.rank)];
+  };
+  const auto peak = [&](const plan::StagePlan& stage) {
+    return forecast.peaks[static_cast<std::size_t>(stage.rank)];
+  };
+  const auto share = [&](const plan::StagePlan& stage) {
+    const Bytes memory = spec(stage).memory;
+    return memory > Bytes(0) ? peak(stage) / memory : 0;
+  };
+  const std::vector<plan::StagePlan>& stages = prepared.plan.stages;
+  // A budget that is enough for the scarcest rank is enough for all of them.
+  const plan::StagePlan& scarcest =
+      *std::max_element(stages.begin(), stages.end(),
+                        [&](const auto& a, const auto& b) { return share(a) < share(b); });
+  if (share(scarcest) > 1)
+    return misfit(scarcest, Misfit::Tier::kDevice, peak(scarcest), spec(scarcest).memory);
+  for (const plan::StagePlan& stage : stages) {
+    const Bytes offloaded =
+        forecast.simulation.ranks[static_cast<std::size_t>(stage.rank)].offloaded.all();
+    const Bytes capacity = spec(stage).offload_capacity();
+    if (offloaded > capacity) return misfit(stage, Misfit::Tier::kOffload, offloaded, capacity);
   }
   return std::nullopt;
 }

@@ -32,6 +32,11 @@ std::string exact_text(Bytes size) {
   return size < Bytes(1024) ? exact : concat(exact, " (", to_text(size), ")");
 }
 
+std::string least_budget_text(Bytes least, bool is_exact) {
+  return concat("the smallest budget that works is ", is_exact ? "" : "at most ",
+                exact_text(least));
+}
+
 std::string time_text(Seconds time) {
   return time == Seconds(0) ? "0 s" : to_text(time);
 }

@@ -94,7 +94,10 @@ TEST(PlanCommand, ComparesSolversWithTheStateWhereItIsBest) {
   const double named = step(" --solver recompute_all");
   EXPECT_LE(step(" --solver all"), named);
   EXPECT_EQ(step(" --solver recompute_all --schedule gpipe"), named);
-  EXPECT_EQ(run_command(kTrireme + " plan" + files + " --optimizer device").exit_code, 3);
+  const CommandResult on_device = run_command(kTrireme + " plan" + files + " --optimizer device");
+  EXPECT_EQ(on_device.exit_code, 3);
+  // Less may do: what is copied to the host is not counted.
+  EXPECT_THAT(on_device.errors, HasSubstr("the smallest budget that works is at most "));
 }
 
 TEST(PlanCommand, WantsAnOffloadTierForWhatIsToLieThere) {

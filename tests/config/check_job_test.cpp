@@ -213,8 +213,10 @@ TEST(CheckJob, ABudgetIsMoreThanNothing) {
             "memory.host_budget or memory.disk_budget");
   EXPECT_EQ(refusal(kGpt + "memory: {optimizer: offload, weights: offload, disk_budget: 5%}\n"),
             kNone);
-  EXPECT_EQ(refusal(kGpt + "memory: {device_budget: 0}\n"),
-            "a.yaml:3: memory.device_budget is 0, must be more (auto: all that the device has)");
+  EXPECT_EQ(
+      refusal(kGpt + "memory: {device_budget: 0}\n"),
+      "a.yaml:3: memory.device_budget is 0, must be more (auto: on a GPU what is free, on a CPU "
+      "no budget)");
 }
 
 TEST(CheckJob, LayersAreUpdatedBehindBackwardsWhereNothingNeedsAllGradients) {

@@ -93,6 +93,7 @@ TEST_P(LeastBudget, IsEnoughAndNoByteLessIs) {
   const bool searches = GetParam() == "exhaustive";  // takes minutes for long stages
   each_shortage(trials(100), searches ? kFewCuts : kManyCuts,
                 [](const Question& question, Bytes least) {
+                  EXPECT_TRUE(has_exact_least_budget(question));
                   EXPECT_TRUE(is_planned(with_memory(question, least)));
                   EXPECT_FALSE(is_planned(with_memory(question, least - Bytes(1))));
                 });

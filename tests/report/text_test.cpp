@@ -42,6 +42,11 @@ TEST(ExactText, GivesEveryByte) {
   EXPECT_EQ(exact_text(Bytes(1572865)), "1572865 B (1.50 MiB)");
 }
 
+TEST(LeastBudgetText, SaysWhetherLessMayDo) {
+  EXPECT_EQ(least_budget_text(Bytes(14), true), "the smallest budget that works is 14 B");
+  EXPECT_EQ(least_budget_text(Bytes(14), false), "the smallest budget that works is at most 14 B");
+}
+
 TEST(OverheadText, IsRelativeToTheIdeal) {
   EXPECT_EQ(overhead_text(Seconds(29), Seconds(26)), "+11.5 %");
   EXPECT_EQ(overhead_text(Seconds(0), Seconds(0)), "+0.0 %");

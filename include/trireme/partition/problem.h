@@ -161,6 +161,10 @@ simulate::Simulation simulated(const Problem& problem, const plan::Plan& plan,
 /// The least budget with which one rank can run the whole chain without recomputation or offload.
 Bytes keep_all_budget(const Problem& problem);
 
+/// Whether the least budget of an Infeasible for this question is the smallest that works, for all
+/// ranks; elsewhere that may be less: copies and several stages on a rank are not counted.
+bool has_exact_least_budget(const Question& question);
+
 /// Step time without recomputation, waits or transfers, work shared in proportion to rank speeds.
 Seconds ideal_step(const Problem& problem);
 

@@ -42,8 +42,8 @@ struct Infeasible {
   int first_layer = 1, last_layer = 1;
   Bytes needed;  ///< least peak that was found for what was asked
   Bytes available;
-  Bytes least_budget;  ///< smallest budget that works; equals `needed` where it is exact
-  std::string where;   ///< for people: "layer 7 (block3.mlp): its backward alone"
+  Bytes least_budget;               ///< a budget that works; the smallest where it is exact
+  std::string where;                ///< for people: "layer 7 (block3.mlp): its backward alone"
   std::vector<Advice> advice = {};  ///< each is enough by itself
 
   bool operator==(const Infeasible&) const = default;

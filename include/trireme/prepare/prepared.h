@@ -55,6 +55,8 @@ struct Misfit {
 
   plan::Infeasible infeasible;
   Tier tier = Tier::kDevice;
+  /// Whether nothing less than the least budget works.
+  bool is_exact = false;
 };
 
 /// What is known of a job before it is planned, from the choice of its shape.

@@ -24,7 +24,7 @@ struct SweepPoint {
   Bytes budget;  ///< static bytes inside
   std::string solver;
   std::optional<SweepCost> cost;  ///< nothing: infeasible
-  Bytes least_budget;             ///< if infeasible, the smallest budget that works
+  Bytes least_budget;             ///< if infeasible, a budget that works
 };
 
 struct Sweep {

@@ -17,6 +17,9 @@ namespace trireme::report {
 /// "14 B", "1572864 B (1.50 MiB)": exact bytes, with a rounded size.
 std::string exact_text(Bytes size);
 
+/// "the smallest budget that works is 14 B", "... is at most 14 B" where less may do.
+std::string least_budget_text(Bytes least, bool is_exact);
+
 /// "1.25 ms", "0 s".
 std::string time_text(Seconds time);
 

@@ -203,4 +203,12 @@ plan::Infeasible lacking(const Question& question, StagePolicy& policy, const st
   return infeasible;
 }
 
+bool has_exact_least_budget(const Question& question) {
+  const auto begin = question.platform.ranks.begin();
+  const bool are_alike = std::all_of(begin, begin + question.stages, [&](const auto& rank) {
+    return rank.memory == begin->memory && rank.offload_capacity() == Bytes(0);
+  });
+  return are_alike && question.solver != "madpipe" && question.group.value_or(1) == 1;
+}
+
 }  // namespace trireme::partition
