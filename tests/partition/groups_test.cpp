@@ -178,15 +178,14 @@ TEST(Groups, MakeStreamingWorthItWhereOneByOneItIsNot) {
   EXPECT_LT(plan.step, one_by_one.step);
 }
 
-// Sizes are tried with two layers on the device at a time, where 8 is no faster than 4; with three it
-// is, by 14 %.
+// Sizes are tried with two layers on the device at a time, where 8 is no faster than 4; with three
+// it is, by 14 %.
 TEST(Groups, AreTriedLargerOnceMoreLayersAreOnTheDevice) {
   Question question;
   question.chain = chain::load_chain(TRIREME_SOURCE_DIR "/configs/chains/gpt-7b.yaml");
   question.chain.layers = {question.chain.layers.begin() + 1, question.chain.layers.begin() + 9};
   question.chain.input = question.chain.layers.front().output;
-  question.platform =
-      chain::load_platform(TRIREME_SOURCE_DIR "/configs/platforms/pcie-24-8.yaml");
+  question.platform = chain::load_platform(TRIREME_SOURCE_DIR "/configs/platforms/pcie-24-8.yaml");
   question.platform.ranks = {question.platform.ranks.front()};
   question.platform.ranks[0].memory = Bytes(std::int64_t{2} << 30);
   question.micro_batches = 8;

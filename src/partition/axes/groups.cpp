@@ -73,7 +73,8 @@ std::optional<Choices> with_fewer_streamed(const Scene& scene, const Choices& ba
 }
 
 /// The best choices with the next larger size, unless it was simulated: what has changed since
-/// sizes were tried, such as the number of streamed layers on the device, may have made room for it.
+/// sizes were tried, such as the number of streamed layers on the device, may have made room for
+/// it.
 std::optional<Choices> next_larger(const Scene& scene) {
   Choices larger = scene.best.choices;
   for (const int size : sizes_of(scene.question.micro_batches)) {
