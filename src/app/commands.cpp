@@ -37,7 +37,7 @@ void add_plan_sweep(CLI::App& command, PlanArguments& arguments);
 void add_plan_shape(CLI::App& command, PlanArguments& arguments);
 void add_simulate(CLI::App& app, SimulateArguments& arguments);
 CLI::App& add_check(CLI::App& app, CheckArguments& arguments);
-/// Throws where two of these options name one file, of which only the last would survive.
+/// Throws where two of these name one file, inputs first: what is written last would replace it.
 void require_apart(const std::vector<std::pair<std::string, std::string>>& files);
 /// Makes every option that names a file reject patterns that a shell would have expanded.
 void check_paths(CLI::App& app);
@@ -244,7 +244,9 @@ void add_plan_sweep(CLI::App& command, PlanArguments& arguments) {
   command.callback([&command, &arguments] {
     arguments.stages_given = command.count("--stages") > 0;
     arguments.micro_batches_given = command.count("--micro-batches") > 0;
-    require_apart({{"--output", arguments.output},
+    require_apart({{"--chain", arguments.chain},
+                   {"--platform", arguments.platform},
+                   {"--output", arguments.output},
                    {"--report", arguments.report},
                    {"--csv", arguments.csv},
                    {"--plot", arguments.plot}});
@@ -295,7 +297,11 @@ void add_simulate(CLI::App& app, SimulateArguments& arguments) {
                      "Write a page about the plan to this file (HTML)");
   command.add_flag("--json", arguments.json, "Print one JSON document and nothing else");
   command.callback([&arguments] {
-    require_apart({{"--trace", arguments.trace}, {"--report", arguments.report}});
+    require_apart({{"the plan", arguments.files.plan},
+                   {"--chain", arguments.files.chain},
+                   {"--platform", arguments.files.platform},
+                   {"--trace", arguments.trace},
+                   {"--report", arguments.report}});
   });
   command.footer("Example:\n  trireme simulate plan.json --chain chain.yaml --trace trace.json");
 }

@@ -38,7 +38,7 @@ void add_forecast(CLI::App& app, const std::string& name, ForecastArguments& arg
 void add_export(CLI::App& app, ExportArguments& arguments);
 void add_generate(CLI::App& app, GenerateArguments& arguments);
 void add_pack(CLI::App& app, PackArguments& arguments);
-/// Throws where two of these options name one file, which the later write would overwrite.
+/// Throws where two of these name one file, inputs first: what is written last would replace it.
 void require_apart(const std::vector<std::pair<std::string, std::string>>& files);
 /// Makes every option that names a file refuse what a shell should have expanded.
 void check_paths(CLI::App& app);
@@ -108,7 +108,9 @@ void add_train(CLI::App& app, TrainArguments& arguments) {
                      "Write the last step's timeline there (JSON for chrome://tracing and "
                      "ui.perfetto.dev)");
   command.callback([&arguments] {
-    require_apart({{"--report", arguments.report}, {"--trace", arguments.trace}});
+    require_apart({{"the job", arguments.job_file},
+                   {"--report", arguments.report},
+                   {"--trace", arguments.trace}});
   });
   command.footer(
       "Examples:\n  trireme train configs/quickstart.yaml --set train.steps=50\n"
@@ -129,6 +131,9 @@ void add_profile(CLI::App& app, ProfileArguments& arguments) {
   command.add_flag("--fresh", arguments.fresh,
                    "Measure again where the same was measured before (runs/.profiles)");
   command.add_flag("--json", arguments.json, "Print one JSON document and nothing else");
+  command.callback([&arguments] {
+    require_apart({{"the job", arguments.job_file}, {"--output", arguments.output}});
+  });
   command.footer(
       "Example:\n  trireme profile configs/quickstart.yaml -o chain.yaml\n"
       "One process measures, with the threads that a rank of the job has: for a run under\n"
@@ -151,7 +156,9 @@ void add_forecast(CLI::App& app, const std::string& name, ForecastArguments& arg
   command.add_option("--report", arguments.report, "Write a page on the plan there (HTML)");
   command.add_flag("--json", arguments.json, "Print the plan as one JSON document");
   command.callback([&arguments] {
-    require_apart({{"--output", arguments.output}, {"--report", arguments.report}});
+    require_apart({{"the job", arguments.job_file},
+                   {"--output", arguments.output},
+                   {"--report", arguments.report}});
   });
   command.footer("Example:\n  trireme " + name +
                  " configs/small-memory.yaml --set memory.device_budget=64MiB\n"

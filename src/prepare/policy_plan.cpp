@@ -18,6 +18,8 @@
 namespace trireme::prepare {
 namespace {
 
+/// The plan's passes. Throws InputError where they do not fit together.
+program::Program compiled(const plan::Plan& plan, const std::string& file);
 /// A plan by hand may be anything: proves that it can run before anything does. Sizes are not
 /// checked here, so the ranks have no limits.
 void require_runnable(const plan::Plan& plan, const program::Program& program,
@@ -33,25 +35,28 @@ void require_agreement(const plan::Plan& plan, const config::JobSpec& job);
 
 plan::Plan plan_from_file(const config::JobSpec& job, const model::ChainModel& model, int stages) {
   plan::Plan plan = plan::load_plan(job.plan.file);
+  plan.replicas = job.pipeline.replicas.value();  // programs are the same for any number
   if (plan::ranks_of(plan) != stages) {
     throw InputError(concat(job.plan.file, ": is for ", plan::ranks_of(plan),
-                            " ranks, but the job runs with ", stages));
+                            " ranks per pipeline, but the job runs with ", stages,
+                            ": set pipeline.stages, or plan again for these"));
   }
   if (plan.stages.back().program.last_layer != model.length()) {
     throw InputError(concat(job.plan.file, ": covers ", plan.stages.back().program.last_layer,
-                            " layers, but ", model.name, " has ", model.length()));
+                            " layers, but ", model.name, " has ", model.length(),
+                            ": plan again for this model"));
   }
   if (plan.micro_batches != config::micro_batches(job)) {
     throw InputError(concat(job.plan.file, ": is for ", plan.micro_batches,
                             " micro-batches, but the job has ", config::micro_batches(job),
-                            " per replica"));
+                            " per replica: set train.micro_batch or train.batch, or plan again"));
   }
   if (plan.optimizer_shards != 1 && plan.optimizer_shards != job.pipeline.replicas.value())
     throw InputError(concat(job.plan.file, ": shards the optimizer state over ",
                             plan.optimizer_shards, " replicas, but the job has ",
                             job.pipeline.replicas.value(), ": plan again for these"));
   require_agreement(plan, job);
-  const program::Program program = plan::compile_passes(plan);
+  const program::Program program = compiled(plan, job.plan.file);
   require_offload_tier(plan, program, job);
   require_runnable(plan, program, model, job.plan.file);
   return plan;
@@ -177,6 +182,14 @@ void require_offload_tier(const plan::Plan& plan, const program::Program& progra
   }
   if (std::any_of(program.ranks.begin(), program.ranks.end(), simulate::has_copies))
     throw refuse("activations");
+}
+
+program::Program compiled(const plan::Plan& plan, const std::string& file) {
+  try {
+    return plan::compile_passes(plan);
+  } catch (const InputError& error) {
+    throw InputError(concat(file, ": ", error.what()));
+  }
 }
 
 void require_runnable(const plan::Plan& plan, const program::Program& program,

@@ -114,7 +114,7 @@ void for_each_line(const std::filesystem::path& file,
     if (!read.is_object() || !read.contains("step") || !read["step"].is_number_integer())
       throw InputError(concat(file.string(), ":", number,
                               ": is not a metrics line, must be a JSON object with a whole number "
-                              "'step'; move the file away to start a new one"));
+                              "'step'; rename the file to start a new one"));
     act(line, read);
     start = end + 1;
   }

@@ -2,7 +2,7 @@
 #include "trireme/runtime/trainer.h"
 
 #include "saved/initial_weights.h"
-#include "step/step_history.h"
+#include "saved/step_history.h"
 #include "trainer_impl.h"
 
 #include "trireme/comm/heartbeat.h"

@@ -9,7 +9,7 @@
 #include "state/streamed_weights.h"
 #include "step/executor.h"
 #include "step/recorder.h"
-#include "step/step_samples.h"
+#include "step_samples.h"
 #include "update/optimizer.h"
 #include "update/reducer.h"
 

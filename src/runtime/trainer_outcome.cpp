@@ -1,7 +1,7 @@
 // What is known of a run that has finished, gathered from all ranks.
 // SPDX-License-Identifier: Apache-2.0
 #include "saved/digest.h"
-#include "step/step_history.h"
+#include "saved/step_history.h"
 #include "trainer_impl.h"
 
 #include "trireme/core/error.h"

@@ -78,9 +78,33 @@ Ledger::Outcome Ledger::State::run(const Action& action) {
       return load_target(i);
     case Op::kReadLoss:
       return read_loss(i);
-    default:  // of no value of a pass
-      return settle(held, held);
+    case Op::kUpdate:
+    case Op::kReduceGradients:
+    case Op::kClip:
+    case Op::kStep:
+    case Op::kNoteNorm:
+    case Op::kRelease:
+    case Op::kReleaseTape:
+    case Op::kCopyIn:
+    case Op::kCopyInTape:
+    case Op::kAwait:
+    case Op::kAwaitTape:
+    case Op::kWeightsIn:
+    case Op::kWeightsOut:
+    case Op::kWeightsRelease:
+    case Op::kWeightsFree:
+    case Op::kGradientsIn:
+    case Op::kGradientsOut:
+    case Op::kGradientsRelease:
+    case Op::kGradientsFree:
+    case Op::kGradientsNew:
+    case Op::kAwaitWeights:
+    case Op::kAwaitGradients:
+    case Op::kStateIn:
+    case Op::kAwaitState:
+      break;  // of no value of a pass
   }
+  return settle(held, held);
 }
 
 Ledger::Outcome Ledger::State::forward(int i, bool drops_input) {

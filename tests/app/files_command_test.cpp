@@ -178,6 +178,19 @@ TEST(Paths, AreNotThoseThatAShellWouldHaveExpanded) {
   EXPECT_FALSE(fs::exists(folder.path() / "~"));
 }
 
+TEST(Paths, OfAnswersAreNotThoseOfWhatIsRead) {
+  const TemporaryFolder folder;
+  const std::string job = small_job(folder);
+  const std::string before = text_of(job);
+  for (const char* const command :
+       {" train --report ", " train --trace ", " check -o ", " check --report ", " profile -o "}) {
+    const CommandResult run = run_command(concat(kTrireme, command, job, " ", job));
+    EXPECT_EQ(run.exit_code, 2) << command;
+    EXPECT_THAT(run.errors, HasSubstr("as the job does: give each a file of its own")) << command;
+  }
+  EXPECT_EQ(text_of(job), before);
+}
+
 TEST(Words, OfOthersAreShownInOneLine) {
   const TemporaryFolder folder;
   const std::string name = "no\x1b[2J\nsuch\r\x07.yaml";

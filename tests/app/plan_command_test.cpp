@@ -263,6 +263,13 @@ TEST(PlanCommand, RefusesOneFileForTwoAnswers) {
   EXPECT_THAT(files.plan(twice).errors, HasSubstr(" does: give each a file of its own"));
 }
 
+TEST(PlanCommand, DoesNotWriteOverItsChain) {
+  const PlanFolder files;
+  const CommandResult result = files.plan("--memory 14 -o " + files.path("chain.yaml"));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.errors, HasSubstr("as --chain does: give each a file of its own"));
+}
+
 TEST(PlanCommand, HelpsWithAnExample) {
   for (const std::string command : {"plan", "simulate", "check"}) {
     const CommandResult result = run_command(kTrireme + " " + command + " --help");

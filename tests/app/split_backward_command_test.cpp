@@ -51,6 +51,13 @@ TEST(SplitBackward, GivesTheBitsOfWholeOnes) {
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_THAT(refused.errors, HasSubstr("pipeline.split_backward is never, but " + plan +
                                         " has a split backward: must be auto"));
+
+  json grouped = json::parse(text_of(plan));
+  grouped["group"] = 2;
+  const std::string wrong = folder.file("grouped.json", grouped.dump());
+  const CommandResult in_groups = run_command(train + "pipeline.stages=3 --set plan.file=" + wrong);
+  EXPECT_EQ(in_groups.exit_code, 2);
+  EXPECT_THAT(in_groups.errors, HasSubstr(wrong + ": stage 1, weights_behind: found 1, but "));
 }
 
 // Jobs that recompute everything do so for the memory.

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/scripts.h"
 #include "runtime/small_runs.h"
-#include "step/step_history.h"
+#include "saved/step_history.h"
 #include "support/temporary_folder.h"
 
 #include "trireme/checkpoint/store.h"

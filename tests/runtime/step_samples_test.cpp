@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "step/step_samples.h"
+#include "step_samples.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// The memory model (docs: memory model) in one place: the bytes that every action needs, adds and
+// The memory model (docs/memory.md) in one place: the bytes that every action needs, adds and
 // frees. Validator, replay, simulator and the solvers' tests all use it.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -55,7 +55,7 @@ class Ledger {
   struct Scope {
     int first_layer = 1;
     int last_layer = 0;  ///< 0: the chain's last
-    bool trains = true;  ///< false: read_loss leaves no gradient (docs: program::trains)
+    bool trains = true;  ///< false: read_loss leaves no gradient (program::trains)
     Bytes step = {};     ///< what `step` needs in addition to what is held
   };
 

@@ -56,7 +56,7 @@ struct Setting {
 
 /// Bytes that the transport of `rank` holds in addition to the program's values:
 /// platform.channel_buffers times input and gradient of every cut at either end of the rank's
-/// stages (docs: memory model).
+/// stages (docs/memory.md).
 Bytes channel_bytes(const Setting& setting, const program::Program& program, int rank);
 
 /// Why sizes could overflow, nothing if they cannot: all values of all micro-batches held at once,

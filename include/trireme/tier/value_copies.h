@@ -18,7 +18,7 @@ namespace trireme::tier {
 ///
 /// Device bytes are freed in release_next() and allocated in begin_next(), both on the caller's
 /// thread and in its memory, so that memory use depends on the program alone and not on how fast
-/// the copies are (docs: simulate/place_copies.h).
+/// the copies are (trireme/simulate/place_copies.h).
 class ValueCopies {
  public:
   using Key = program::ValueKey;

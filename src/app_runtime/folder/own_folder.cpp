@@ -124,7 +124,7 @@ std::optional<fs::path> prepare_folder(const fs::path& folder) {
     fs::rename(name, *moved, failure);
     if (failure)
       fail(folder, concat("holds an earlier run and cannot be renamed to ", moved->string(), ": ",
-                          failure.message(), "; move it away, or give this run another folder"));
+                          failure.message(), "; rename it, or give this run another folder"));
   }
   fs::create_directories(name, failure);
   if (failure)

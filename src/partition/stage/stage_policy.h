@@ -1,7 +1,7 @@
 // Stage policies: how a stage's program is made, independent of the cut.
 //
 // A stage with w micro-batches in flight holds (w - 1) K in addition to the working one, K being
-// what a micro-batch keeps between its forward and its backward (docs: memory model). A policy
+// what a micro-batch keeps between its forward and its backward (docs/memory.md). A policy
 // answers for a run of layers, a memory size and a w; it knows neither ranks nor cuts.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -2,9 +2,9 @@
 #include "saved/saved_state.h"
 
 #include "saved/checkpoint_reader.h"
+#include "saved/step_history.h"
 #include "state/tensor_bytes.h"
 #include "state/tensor_types.h"
-#include "step/step_history.h"
 
 #include "trireme/checkpoint/numbers.h"
 #include "trireme/checkpoint/store.h"

@@ -180,7 +180,27 @@ void Executor::perform(const Action& action) {
     case Op::kOffload:
     case Op::kOffloadTape:
       return offload(action);
-    default:
+    case Op::kPrefetch:
+    case Op::kPrefetchTape:
+    case Op::kRelease:
+    case Op::kReleaseTape:
+    case Op::kCopyIn:
+    case Op::kCopyInTape:
+    case Op::kAwait:
+    case Op::kAwaitTape:
+    case Op::kWeightsIn:
+    case Op::kWeightsOut:
+    case Op::kWeightsRelease:
+    case Op::kWeightsFree:
+    case Op::kGradientsIn:
+    case Op::kGradientsOut:
+    case Op::kGradientsRelease:
+    case Op::kGradientsFree:
+    case Op::kGradientsNew:
+    case Op::kAwaitWeights:
+    case Op::kAwaitGradients:
+    case Op::kStateIn:
+    case Op::kAwaitState:
       return move(action);
   }
 }

@@ -70,8 +70,18 @@ void Executor::move(const Action& action) {
       return parts_.optimizer.bring_state();
     case Op::kAwaitState:
       return parts_.optimizer.await_state();
-    default:
+    case Op::kWeightsIn:
+    case Op::kWeightsOut:
+    case Op::kWeightsRelease:
+    case Op::kWeightsFree:
+    case Op::kGradientsIn:
+    case Op::kGradientsOut:
+    case Op::kGradientsRelease:
+    case Op::kGradientsFree:
+    case Op::kGradientsNew:
       return weights().move(action);
+    default:
+      ensure(false, "an action that moves nothing is performed by perform()");
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "step/step_history.h"
+#include "saved/step_history.h"
 
 #include "trireme/comm/channel.h"
 #include "trireme/core/error.h"
