@@ -8,6 +8,7 @@
 #include "trireme/config/job_notes.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/core/visible.h"
 #include "trireme/partition/planner.h"
 #include "trireme/prepare/job_platform.h"
 #include "trireme/prepare/measured_chain.h"
@@ -159,6 +160,11 @@ Result Preparing::with_best_tapes() {
 Result Preparing::given(plan::Plan plan) {
   if (job_.memory.tapes != "auto") plan.lean_tapes = job_.memory.tapes == "lean";
   Forecast costs = costs_of(measured(plan.lean_tapes));
+  const std::string digest = chain::digest(costs.chain);
+  if (speaks() && plan.chain_digest != digest)
+    out_ << "note: " << visible(job_.plan.file)
+         << " was planned with other costs than this job's; what is predicted is for these\n";
+  plan.chain_digest = digest;
   const partition::Question question = question_of(costs, plan.optimizer_shards);
   require_state(plan, question.chain, job_);
   return carried_out(question, std::move(plan), std::move(costs));
