@@ -66,11 +66,12 @@ Executor::Executor(Parts parts, ExecutorOptions options)
 RunResult Executor::train(const std::vector<Action>& actions, const Feed& feed, std::int64_t step,
                           double rate, Recorder* recorder) {
   step_ = step;
-  const program::LayerUpdates updates = program::layer_updates(actions);
+  program::LayerUpdates updates = program::layer_updates(actions);
   ensure(options_.clip_norm <= 0 || updates.place != program::UpdatePlace::kInBackward,
          "gradients that are clipped are all there before any layer is updated");
   parts_.optimizer.announce(updates, rate);
-  return run(actions, {.feed = &feed, .recorder = recorder, .rate = rate});
+  return run(actions,
+             {.feed = &feed, .recorder = recorder, .rate = rate, .updates = std::move(updates)});
 }
 
 void Executor::finish_updates() {
@@ -81,17 +82,17 @@ void Executor::finish_updates() {
   actions.push_back({Op::kAwaitState});
   if (const StreamedWeights* const weights = parts_.stage.weights())
     actions = program::with_weights(actions, weights->streaming(parts_.stage.layers().back()));
-  run(actions, {});
+  run(actions, {.updates = program::layer_updates(actions)});
 }
 
 RunResult Executor::evaluate(const std::vector<Action>& actions, const Feed& feed) {
-  return run(actions, {.feed = &feed, .training = false});
+  return run(actions,
+             {.feed = &feed, .training = false, .updates = program::layer_updates(actions)});
 }
 
 RunResult Executor::run(const std::vector<Action>& actions, Run begun) {
   forget();
   run_ = std::move(begun);
-  run_.updates = program::layer_updates(actions);
   run_.moving_tapes = keys_of(actions, Op::kOffloadTape);
   run_.retaped = keys_of(actions, Op::kRetape);
   parts_.boundary.expect(actions);

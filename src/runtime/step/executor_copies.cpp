@@ -47,6 +47,7 @@ void Executor::move(const Action& action) {
     ensure(value == program::moved_value(action), "copies are placed in the order of the program");
     return value;
   };
+  if (program::moves_weights(action.op)) return weights().move(action);
   switch (action.op) {
     case Op::kPrefetch:
     case Op::kPrefetchTape:
@@ -70,16 +71,6 @@ void Executor::move(const Action& action) {
       return parts_.optimizer.bring_state();
     case Op::kAwaitState:
       return parts_.optimizer.await_state();
-    case Op::kWeightsIn:
-    case Op::kWeightsOut:
-    case Op::kWeightsRelease:
-    case Op::kWeightsFree:
-    case Op::kGradientsIn:
-    case Op::kGradientsOut:
-    case Op::kGradientsRelease:
-    case Op::kGradientsFree:
-    case Op::kGradientsNew:
-      return weights().move(action);
     default:
       ensure(false, "an action that moves nothing is performed by perform()");
   }
