@@ -26,6 +26,11 @@ if(TRIREME_SANITIZE)
   target_link_options(trireme_sanitize INTERFACE -fsanitize=${TRIREME_SANITIZE})
 endif()
 
+# GCC collects garbage less often: a sixth less time for a source that includes LibTorch, for up to 0.5 GB more memory.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  add_compile_options("SHELL:--param ggc-min-expand=300" "SHELL:--param ggc-min-heapsize=600000")
+endif()
+
 find_program(TRIREME_CCACHE ccache)
 if(TRIREME_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # A precompiled header is not reproducible byte by byte: cache by what it is made of.
