@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::string_view kFormat = "trireme-chain/1";
 constexpr Seconds kMaxTime{1e9};
+constexpr Joules kMaxEnergy{1e12};
 constexpr Bytes kMaxSum{std::int64_t{1} << 62};
 
 constexpr std::string_view kStateLine = "state_line_bytes", kRetapeTime = "retape_s",
@@ -32,6 +33,9 @@ class FieldReader {
 
   void operator()(const CostField& field, Seconds& value) {
     if (find(field)) value = read_time(*node(field.key));
+  }
+  void operator()(const CostField& field, Joules& value) {
+    if (find(field)) value = Joules(node(field.key)->number(0, kMaxEnergy.count()));
   }
   void operator()(const CostField& field, Bytes& value) {
     if (find(field)) value = node(field.key)->bytes();

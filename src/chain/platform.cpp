@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::string_view kFormat = "trireme-platform/1";
 constexpr double kMinRate = 1e-6, kMaxRate = 1e18;
+constexpr double kMostWatts = 1e6;
 constexpr Bytes kMaxOffload{std::int64_t{1} << 62};
 
 RankSpec read_rank(const io::Node& node);
@@ -112,6 +113,15 @@ std::string to_yaml(const Platform& platform) {
 
 namespace {
 
+/// Calls visit(key, watts) for each number of a power model, const or not.
+template <class Visit, class Model>
+void walk_power(Visit&& visit, Model& power) {
+  visit("busy_w", power.busy);
+  visit("idle_w", power.idle);
+  visit("copy_out_w", power.copy_out);
+  visit("copy_in_w", power.copy_in);
+}
+
 RankSpec read_rank(const io::Node& node) {
   io::MapReader map(node);
   RankSpec rank;
@@ -123,6 +133,11 @@ RankSpec read_rank(const io::Node& node) {
   if (const auto out = map.optional("out_bytes_per_s")) rank.out = read_rate(*out);
   if (const auto in = map.optional("in_bytes_per_s")) rank.in = read_rate(*in);
   if (const auto speed = map.optional("speed")) rank.speed = speed->number(1e-6, 1e6);
+  walk_power(
+      [&](std::string_view key, Watts& watts) {
+        if (const auto found = map.optional(key)) watts = Watts(found->number(0, kMostWatts));
+      },
+      rank.power);
   map.finish();
   return rank;
 }
@@ -194,10 +209,16 @@ BytesPerSecond read_rate(const io::Node& node) {
 }
 
 std::string rank_line(const RankSpec& rank) {
-  return concat(
-      "  - {memory_bytes: ", rank.memory.count(), ", host_bytes: ", rank.host.count(),
-      ", disk_bytes: ", rank.disk.count(), ", out_bytes_per_s: ", to_text(rank.out.count()),
-      ", in_bytes_per_s: ", to_text(rank.in.count()), ", speed: ", to_text(rank.speed), "}\n");
+  std::string line =
+      concat("  - {memory_bytes: ", rank.memory.count(), ", host_bytes: ", rank.host.count(),
+             ", disk_bytes: ", rank.disk.count(), ", out_bytes_per_s: ", to_text(rank.out.count()),
+             ", in_bytes_per_s: ", to_text(rank.in.count()), ", speed: ", to_text(rank.speed));
+  walk_power(
+      [&](std::string_view key, const Watts& watts) {
+        if (watts > Watts(0)) line += concat(", ", key, ": ", to_text(watts.count()));
+      },
+      rank.power);
+  return line + "}\n";
 }
 
 std::string link_text(const LinkSpec& link) {

@@ -104,6 +104,13 @@ std::string to_text(BytesPerSecond rate) {
   return scaled(rate.count(), kUnits);
 }
 
+std::string to_text(Joules energy) {
+  if (energy.count() == 0) return "0 J";
+  static constexpr std::array<Unit, 6> kUnits{
+      {{"MJ", 1e6}, {"kJ", 1e3}, {"J", 1}, {"mJ", 1e-3}, {"uJ", 1e-6}, {"nJ", 1e-9}}};
+  return scaled(energy.count(), kUnits);
+}
+
 std::string to_text(double value) {
   std::array<char, 40> buffer{};
   const auto [end, failure] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);

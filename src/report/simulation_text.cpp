@@ -19,6 +19,8 @@ constexpr std::size_t kMostContents = 6;
 std::string rank_table(const plan::Plan& plan, const simulate::Simulation& simulation);
 std::string peak_text(const simulate::Peak& peak, int rank);
 Json rank_json(const plan::Plan& plan, const simulate::RankResult& result, int rank);
+/// Nothing where it is not known.
+void add_energy(Json& json, const simulate::Energy& energy);
 
 }  // namespace
 
@@ -30,7 +32,8 @@ std::string simulation_text(const plan::Plan& plan, const simulate::Simulation& 
     text += concat("planned   ", time_text(plan.step), " (simulated ",
                    overhead_text(simulation.step, plan.step), ")\n");
   text += concat("bubble    ", percent_text(simulation.bubble), "\nrecompute ",
-                 time_text(simulation.recompute), " summed over ranks\n\n");
+                 time_text(simulation.recompute), " summed over ranks\n",
+                 energy_text(plan, simulation), "\n");
   text += rank_table(plan, simulation);
   for (std::size_t rank = 0; rank < simulation.ranks.size(); ++rank)
     text += peak_text(simulation.ranks[rank].peak, static_cast<int>(rank));
@@ -41,16 +44,18 @@ std::string to_json(const plan::Plan& plan, const simulate::Simulation& simulati
   Json ranks = Json::array();
   for (std::size_t rank = 0; rank < simulation.ranks.size(); ++rank)
     ranks.push_back(rank_json(plan, simulation.ranks[rank], static_cast<int>(rank)));
-  return io::document({{"format", "trireme-simulation/1"},
-                       {"chain", plan.chain_name},
-                       {"schedule", plan.schedule},
-                       {"micro_batches", plan.micro_batches},
-                       {"group", plan.group},
-                       {"step_s", simulation.step.count()},
-                       {"ideal_s", ideal_step(simulation).count()},
-                       {"bubble", simulation.bubble},
-                       {"recompute_s", simulation.recompute.count()},
-                       {"ranks", std::move(ranks)}});
+  Json document{{"format", "trireme-simulation/1"},
+                {"chain", plan.chain_name},
+                {"schedule", plan.schedule},
+                {"micro_batches", plan.micro_batches},
+                {"group", plan.group},
+                {"step_s", simulation.step.count()},
+                {"ideal_s", ideal_step(simulation).count()},
+                {"bubble", simulation.bubble},
+                {"recompute_s", simulation.recompute.count()},
+                {"ranks", std::move(ranks)}};
+  add_energy(document, simulation.energy);
+  return io::document(document);
 }
 
 namespace {
@@ -101,21 +106,32 @@ Json rank_json(const plan::Plan& plan, const simulate::RankResult& result, int r
             {"at_s", result.peak.time.count()},
             {"contents", std::move(contents)}};
   if (result.peak.action) peak["action"] = program::to_text(*result.peak.action);
-  return Json{{"rank", rank},
-              {"busy_s", result.busy.count()},
-              {"recompute_s", result.recompute.count()},
-              {"wait_for_ranks_s", result.wait_for_ranks.count()},
-              {"wait_for_copies_s", result.wait_for_copies.count()},
-              {"copies_out_s", result.copies_out.count()},
-              {"copies_in_s", result.copies_in.count()},
-              {"end_s", result.end.count()},
-              {"budget_bytes", limits_of(plan, rank).budget.count()},
-              {"peak_bytes", result.peak.size.count()},
-              {"peak", std::move(peak)},
-              {"offload_peak_bytes", result.offloaded.all().count()},
-              {"moved_bytes", result.moved.count()},
-              {"moved_state_bytes", result.state_moved.count()},
-              {"moved_weights_bytes", result.weights_moved.count()}};
+  Json json{{"rank", rank},
+            {"busy_s", result.busy.count()},
+            {"recompute_s", result.recompute.count()},
+            {"wait_for_ranks_s", result.wait_for_ranks.count()},
+            {"wait_for_copies_s", result.wait_for_copies.count()},
+            {"copies_out_s", result.copies_out.count()},
+            {"copies_in_s", result.copies_in.count()},
+            {"end_s", result.end.count()},
+            {"budget_bytes", limits_of(plan, rank).budget.count()},
+            {"peak_bytes", result.peak.size.count()},
+            {"peak", std::move(peak)},
+            {"offload_peak_bytes", result.offloaded.all().count()},
+            {"moved_bytes", result.moved.count()},
+            {"moved_state_bytes", result.state_moved.count()},
+            {"moved_weights_bytes", result.weights_moved.count()}};
+  add_energy(json, result.energy);
+  return json;
+}
+
+void add_energy(Json& json, const simulate::Energy& energy) {
+  if (energy.all() == Joules(0)) return;
+  json["energy_j"] = {{"all", energy.all().count()},
+                      {"compute", energy.compute.count()},
+                      {"recompute", energy.recompute.count()},
+                      {"copies", energy.copies.count()},
+                      {"idle", energy.idle.count()}};
 }
 
 }  // namespace

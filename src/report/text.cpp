@@ -104,6 +104,15 @@ Seconds ideal_step(const simulate::Simulation& simulation) {
   return simulation.ranks.empty() ? work : work / static_cast<double>(simulation.ranks.size());
 }
 
+std::string energy_text(const plan::Plan& plan, const simulate::Simulation& simulation) {
+  const simulate::Energy& energy = simulation.energy;
+  if (energy.all() == Joules(0)) return "";
+  return concat("energy    ", to_text(energy.all()), " per step",
+                plan.replicas > 1 ? " and replica: " : ": ", to_text(energy.compute), " compute (",
+                to_text(energy.recompute), " recompute), ", to_text(energy.copies), " copies, ",
+                to_text(energy.idle), " idle\n");
+}
+
 std::vector<std::vector<std::string>> alternative_rows(const plan::Plan& plan) {
   std::vector<std::vector<std::string>> rows{
       {"alternative", "step", "vs this plan", "least budget"}};
@@ -124,6 +133,7 @@ std::string plan_text(const plan::Plan& plan, const chain::Chain& chain,
   text += concat("time      ", time_text(plan.step), " per step, ",
                  over_ideal_text(plan.step, ideal), "\n");
   text += concat("recompute ", time_text(plan.recompute), " per step, summed over ranks\n");
+  text += energy_text(plan, simulation);
   text += updates_text(plan);
   for (const plan::StagePlan& stage : plan.stages)
     text += stage_text(stage, plan.group, simulation.ranks[static_cast<std::size_t>(stage.rank)]);

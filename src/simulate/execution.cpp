@@ -98,13 +98,21 @@ void Execution::run_pass(const Action& action, const Ledger::Effect& effect) {
 
 void Execution::take_time(const Action& action) {
   if (is_forward(action.op)) {
-    last_duration_ = (action.op == Op::kRetape ? chain_.layer(action.layer).again().time
-                                               : chain_.layer(action.layer).forward) /
-                     setup_.speed;
+    const chain::LayerCost& layer = chain_.layer(action.layer);
+    last_duration_ = (action.op == Op::kRetape ? layer.again().time : layer.forward) / setup_.speed;
     last_again_ = !forwards_.first_time(action.layer, action.micro_batch);
-    if (last_again_) recompute_ += last_duration_;
+    const Joules energy = pass_energy(layer.forward_energy, layer.forward);
+    busy_ += last_duration_;
+    compute_energy_ += energy;
+    if (last_again_) {
+      recompute_ += last_duration_;
+      recompute_energy_ += energy;
+    }
   } else if (program::adds_gradients(action.op)) {
+    const chain::LayerCost& layer = chain_.layer(action.layer);
     last_duration_ = backward_time(action) / setup_.speed;
+    busy_ += last_duration_;
+    compute_energy_ += pass_energy(layer.backward_energy, layer.backward);
   } else if (action.layer > 0) {
     return;  // a layer's part of the end of the step
   } else if (action.op == Op::kReduceGradients) {
@@ -112,11 +120,21 @@ void Execution::take_time(const Action& action) {
     replicas_wait_ += setup_.reduce;
   } else if (action.op == Op::kStep) {
     take_update_time();
+    work(last_duration_);
     last_wait_ += setup_.share;
     replicas_wait_ += setup_.share;
   }
-  busy_ += last_duration_;
   last_duration_ += std::exchange(last_wait_, Seconds(0));
+}
+
+Joules Execution::pass_energy(Joules known, Seconds whole) const {
+  if (known == Joules(0)) return setup_.power.busy * last_duration_;
+  return whole > Seconds(0) ? known * (last_duration_ * setup_.speed / whole) : known;
+}
+
+void Execution::work(Seconds time) {
+  busy_ += time;
+  compute_energy_ += setup_.power.busy * time;
 }
 
 Seconds Execution::backward_time(const Action& action) const {
@@ -164,7 +182,7 @@ void Execution::update(const Action& action, Bytes held) {
   const Seconds all = chain_.layer(action.layer).update / setup_.speed;
   const Bytes state = chain_.layer(action.layer).optimizer;
   const auto run = [&](Seconds time) {
-    busy_ += time;
+    work(time);
     lanes_.run(held, held, time);
   };
   for (int k = share.first; k < share.end; ++k) {
@@ -190,7 +208,7 @@ void Execution::step(int layer, Bytes during, Bytes after) {
   const Seconds there = state > Bytes(0) ? lanes_.occupy_in(state) : Seconds(0);
   const Seconds begin = lanes_.now();
   const Seconds time = chain_.layer(layer).update / setup_.speed;
-  busy_ += time;
+  work(time);
   lanes_.run(base() + during, base() + after, time);
   wait_for_copy(there);
   last_duration_ = lanes_.now() - begin;

@@ -28,8 +28,9 @@ class Execution {
     Ledger::Scope scope;  ///< its last layer must be set
     CopyLanes lanes;
     Lanes::Record record;
-    Bytes base;              ///< held throughout in addition to the ledger's values
-    double speed = 1.0;      ///< a layer takes its time / speed
+    Bytes base;          ///< held throughout in addition to the ledger's values
+    double speed = 1.0;  ///< a layer takes its time / speed
+    chain::Power power = {};
     Seconds update{0};       ///< time to update the rank's layers, at speed 1
     Seconds reduce{0};       ///< time to sum their gradients over replicas
     Seconds share{0};        ///< time to exchange their updated weights
@@ -62,6 +63,9 @@ class Execution {
   Seconds copies_out() const { return lanes_.busy_out() + state_out_; }
   Seconds copies_in() const { return lanes_.busy_in() + state_in_; }
   Seconds recompute() const { return recompute_; }
+  /// Energy of passes and updates; the part of recomputed forwards.
+  Joules compute_energy() const { return compute_energy_; }
+  Joules recompute_energy() const { return recompute_energy_; }
   /// Duration and end of the action that ran last; whether it was a recomputed forward.
   Seconds last_duration() const { return last_duration_; }
   Seconds last_end() const { return last_end_; }
@@ -92,6 +96,11 @@ class Execution {
   void run_pass(const program::Action& action, const Ledger::Effect& effect);
   void take_time(const program::Action& action);
   Seconds backward_time(const program::Action& action) const;
+  /// Energy of the pass that takes last_duration_: its part of `known`, which a pass of the layer
+  /// takes in `whole` at speed 1, or where that is 0 by the power model.
+  Joules pass_energy(Joules known, Seconds whole) const;
+  /// Compute outside the passes.
+  void work(Seconds time);
   void take_update_time();
   ComingState state_of_updates() const;
   /// An update of a single layer, or its share of one.
@@ -123,6 +132,7 @@ class Execution {
   Lanes lanes_;
   ComingState coming_state_;
   Seconds busy_, recompute_, last_duration_, last_end_, last_wait_;
+  Joules compute_energy_, recompute_energy_;
   Seconds state_out_, state_in_, state_wait_, weights_wait_, replicas_wait_;
   Bytes state_moved_, weights_moved_;
   bool last_again_ = false;

@@ -30,7 +30,18 @@ std::vector<std::pair<std::string, Bytes>> contents_of(const Program& program,
 
 std::vector<Event> copy_events(int rank, Lane lane, const std::vector<Copy>& copies);
 
+/// Completes the energies once it is known when the last rank ends.
+void add_waits_and_copies(Simulation& simulation, const chain::Platform& platform);
+
 }  // namespace
+
+Energy& Energy::operator+=(const Energy& other) {
+  compute += other.compute;
+  recompute += other.recompute;
+  copies += other.copies;
+  idle += other.idle;
+  return *this;
+}
 
 Simulation simulate(const Program& program, const Setting& setting, Detail detail) {
   Simulation result;
@@ -58,6 +69,7 @@ Simulation simulate(const Program& program, const Setting& setting, Detail detai
   }
   if (result.step > Seconds(0))
     result.bubble = 1 - busy / (result.step * static_cast<double>(program.ranks.size()));
+  add_waits_and_copies(result, *setting.platform);
   return result;
 }
 
@@ -78,7 +90,19 @@ RankResult summary_of(const RankState& state) {
   result.moved = execution.lanes().moved();
   result.state_moved = execution.state_moved();
   result.weights_moved = execution.weights_moved();
+  result.energy.compute = execution.compute_energy();
+  result.energy.recompute = execution.recompute_energy();
   return result;
+}
+
+void add_waits_and_copies(Simulation& simulation, const chain::Platform& platform) {
+  for (std::size_t rank = 0; rank < simulation.ranks.size(); ++rank) {
+    RankResult& result = simulation.ranks[rank];
+    const chain::Power& power = platform.ranks[rank].power;
+    result.energy.copies = power.copy_out * result.copies_out + power.copy_in * result.copies_in;
+    result.energy.idle = power.idle * (simulation.step - result.busy);
+    simulation.energy += result.energy;
+  }
 }
 
 /// Values of all micro-batches, grouped by kind and layer.

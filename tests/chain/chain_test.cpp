@@ -58,7 +58,7 @@ TEST(ReadChain, ReadsEveryField) {
       "  - {name: embed, forward_s: 1.0e-3, backward_s: 1.5ms, output_bytes: 3MiB, tape_bytes: 5,\n"
       "     forward_transient_bytes: 6, tape_transient_bytes: 7, backward_transient_bytes: 8,\n"
       "     parameter_bytes: 9, gradient_bytes: 10, optimizer_bytes: 11, update_s: 12us,\n"
-      "     frozen_bytes: 4}\n");
+      "     forward_j: 0.25, backward_j: 1e-3, frozen_bytes: 4}\n");
 
   const LayerCost embed{.name = "embed",
                         .forward = Seconds(1e-3),
@@ -72,6 +72,8 @@ TEST(ReadChain, ReadsEveryField) {
                         .gradients = Bytes(10),
                         .optimizer = Bytes(11),
                         .update = Seconds(12e-6),
+                        .forward_energy = Joules(0.25),
+                        .backward_energy = Joules(1e-3),
                         .frozen = Bytes(4)};
   EXPECT_EQ(chain, (Chain{.name = "gpt-6x384", .input = Bytes(65536), .layers = {embed}}));
 }
@@ -168,6 +170,8 @@ TEST(Digest, DiffersWhenAnyCostDoes) {
       [](Chain& c) { c.layers[1].backward_transient += Bytes(1); },
       [](Chain& c) { c.layers[1].parameters += Bytes(1); },
       [](Chain& c) { c.layers[1].gradients += Bytes(1); },
+      [](Chain& c) { c.layers[1].forward_energy += Joules(1); },
+      [](Chain& c) { c.layers[1].backward_energy += Joules(1); },
       [](Chain& c) { c.layers[1].optimizer += Bytes(1); },
       [](Chain& c) { c.layers[1].split.emplace(); },
       [](Chain& c) {
@@ -231,8 +235,9 @@ TEST(ReadChain, RefusesABrokenLayerByNumberAndName) {
       {"  - {name: b, " + costs + ", tape: 4}\n",
        "layer 2 (b).tape is not a key here (known: name, forward_s, backward_s, output_bytes, "
        "tape_bytes, forward_transient_bytes, tape_transient_bytes, backward_transient_bytes, "
-       "parameter_bytes, gradient_bytes, optimizer_bytes, update_s, frozen_bytes, trained_bytes, "
-       "trained_gradient_bytes, retape_s, retape_bytes, retape_transient_bytes, "
+       "parameter_bytes, gradient_bytes, optimizer_bytes, update_s, forward_j, backward_j, "
+       "frozen_bytes, trained_bytes, trained_gradient_bytes, retape_s, retape_bytes, "
+       "retape_transient_bytes, "
        "retape_backward_transient_bytes, backward_weights_s, pending_bytes, "
        "backward_input_transient_bytes, backward_weights_transient_bytes)"},
       {"  - {name: b, " + costs + ", parameters_bytes: 4}\n",
@@ -247,6 +252,8 @@ TEST(ReadChain, RefusesABrokenLayerByNumberAndName) {
        "layer 2 (b).forward_s is 1e999, must be a time such as 1.5ms or 60 (seconds)"},
       {"  - {name: b, forward_s: 1e10, backward_s: 1, output_bytes: 3, tape_bytes: 4}\n",
        "layer 2 (b).forward_s is 1e10, must be at most 1e+09 s"},
+      {"  - {name: b, " + costs + ", forward_j: -0.5}\n",
+       "layer 2 (b).forward_j is -0.5, must be a number from 0 to 1e+12"},
       {"  - {name: b, forward_s: 1, backward_s: 1, output_bytes: 5EiB, tape_bytes: 4}\n",
        "layer 2 (b).output_bytes is 5EiB, must be a size such as 2GiB or 4096 (bytes)"},
       {"  - {name: b, forward_s: 1, backward_s: 1, output_bytes: 3, tape_bytes: 4, tape_bytes: "

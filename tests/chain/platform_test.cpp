@@ -29,7 +29,8 @@ TEST(ReadPlatform, ReadsEveryField) {
       "format: trireme-platform/1\n"
       "ranks:\n"
       "  - {memory_bytes: 24GiB, host_bytes: 1KiB, disk_bytes: 2KiB, out_bytes_per_s: 12e9,\n"
-      "     in_bytes_per_s: 11GB/s, speed: 0.5}\n"
+      "     in_bytes_per_s: 11GB/s, speed: 0.5, busy_w: 700, idle_w: 70.5, copy_out_w: 3,\n"
+      "     copy_in_w: 0.33}\n"
       "  - {memory_bytes: 7}\n"
       "channel_buffers: 1.5\n"
       "links:\n"
@@ -37,12 +38,15 @@ TEST(ReadPlatform, ReadsEveryField) {
       "  overrides:\n"
       "    - {between: [1, 0], bytes_per_s: 2e9, latency_s: 0}\n");
 
-  const RankSpec first{.memory = Bytes(std::int64_t{24} << 30),
-                       .host = Bytes(1024),
-                       .disk = Bytes(2048),
-                       .out = BytesPerSecond(12e9),
-                       .in = BytesPerSecond(11e9),
-                       .speed = 0.5};
+  const RankSpec first{
+      .memory = Bytes(std::int64_t{24} << 30),
+      .host = Bytes(1024),
+      .disk = Bytes(2048),
+      .out = BytesPerSecond(12e9),
+      .in = BytesPerSecond(11e9),
+      .speed = 0.5,
+      .power = {
+          .busy = Watts(700), .idle = Watts(70.5), .copy_out = Watts(3), .copy_in = Watts(0.33)}};
   const LinkSpec common{.rate = BytesPerSecond(1048576), .latency = Seconds(5e-6)};
   const LinkOverride other{.from = 1, .to = 0, .link = {BytesPerSecond(2e9), Seconds(0)}};
   EXPECT_EQ(platform, (Platform{.ranks = {first, RankSpec{.memory = Bytes(7)}},
@@ -105,11 +109,18 @@ TEST(ToYaml, ReadsBackAsTheSamePlatform) {
     return Bytes(static_cast<std::int64_t>(random() >> (2 + random() % 60)));
   };
   const auto rate = [&] { return BytesPerSecond(static_cast<double>(random() % 1000) / 7 + 0.1); };
+  const auto watts = [&] { return Watts(static_cast<double>(random() % 3) / 3); };
   for (int i = 0; i < 200; ++i) {
     Platform platform;
     const int count = static_cast<int>(1 + random() % 5);
     for (int r = 0; r < count; ++r)
-      platform.ranks.push_back({size(), size(), size(), rate(), rate(), 1.0 / (1.0 + r)});
+      platform.ranks.push_back({size(),
+                                size(),
+                                size(),
+                                rate(),
+                                rate(),
+                                1.0 / (1.0 + r),
+                                {watts(), watts(), watts(), watts()}});
     platform.channel_buffers = static_cast<double>(random() % 3) / 3;
     if (i % 2 == 0) platform.default_link = {rate(), Seconds(1.0 / 3)};
     if (i % 3 == 0) platform.replica_link = {rate(), Seconds(1e-5)};
@@ -167,6 +178,8 @@ TEST(ReadPlatform, RefusesWhatIsBroken) {
        "3: ranks[0] has more than 4 EiB of host memory and disk, must have less"},
       {"format: trireme-platform/1\nranks:\n- {memory_bytes: 1, disc_bytes: 1}\n",
        "3: ranks[0].disc_bytes is not a key here (did you mean 'disk_bytes'?)"},
+      {"format: trireme-platform/1\nranks:\n- {memory_bytes: 1, idle_w: -3}\n",
+       "3: ranks[0].idle_w is -3, must be a number from 0 to 1e+06"},
       {kTwoRanks + "channel_buffers: -1\n",
        "3: channel_buffers is -1, must be a number from 0 to 1000"},
       {kTwoRanks + "link: {}\n", "3: link is not a key here (did you mean 'links'?)"},

@@ -152,5 +152,29 @@ TEST(SimulationJson, HoldsTheNumbersOfTheTable) {
   EXPECT_EQ(document["ranks"][0]["moved_weights_bytes"], 0);
 }
 
+// Each rank computes for 6 of 9 s.
+TEST(SimulationText, TellsTheEnergyOfAStepWhereThePlatformHasAPowerModel) {
+  const chain::Chain chain = two_layers();
+  plan::Plan plan = two_stages(2);
+  chain::Platform platform = chain::uniform_platform(2, Bytes(0));
+  const simulate::Simulation unknown = timeline(plan, chain, platform);
+  EXPECT_EQ(energy_text(plan, unknown), "");
+  EXPECT_FALSE(nlohmann::json::parse(to_json(plan, unknown)).contains("energy_j"));
+
+  for (chain::RankSpec& rank : platform.ranks) rank.power = {.busy = Watts(100), .idle = Watts(10)};
+  const simulate::Simulation known = timeline(plan, chain, platform);
+  const std::string line =
+      "energy    1.26 kJ per step: 1.20 kJ compute (0 J recompute), 0 J copies, 60.0 J idle\n";
+  EXPECT_EQ(energy_text(plan, known), line);
+  EXPECT_THAT(simulation_text(plan, known), HasSubstr("summed over ranks\n" + line + "\n"));
+  EXPECT_THAT(plan_text(plan, chain, known), HasSubstr(line));
+  const auto document = nlohmann::json::parse(to_json(plan, known));
+  EXPECT_EQ(document["energy_j"]["all"], 1260);
+  EXPECT_EQ(document["ranks"][1]["energy_j"]["idle"], 30);
+
+  plan.replicas = 4;
+  EXPECT_THAT(energy_text(plan, known), HasSubstr("1.26 kJ per step and replica: 1.20 kJ"));
+}
+
 }  // namespace
 }  // namespace trireme::report

@@ -64,6 +64,9 @@ struct LayerCost {
                              ///< new input gradient
   Bytes parameters, gradients, optimizer;  ///< static while the stage lives
   Seconds update{0};  ///< the optimizer's update of its parameters, once a step
+  /// Energy of one forward and one backward; 0: not known, so that the rank's power model counts
+  /// (RankSpec::power).
+  Joules forward_energy{0}, backward_energy{0};
   /// Early-stop recomputation, never more than a whole taped forward (see `capped`). Nothing: the
   /// tape is recomputed by a whole forward.
   std::optional<Retape> retape = std::nullopt;
@@ -176,7 +179,8 @@ inline constexpr Bytes kMaxChainFile{std::int64_t{64} << 20};
 
 /// Reads `trireme-chain/1`. `name` and `input_bytes` of the chain and `name`, `forward_s`,
 /// `backward_s`, `output_bytes`, `tape_bytes` of a layer must be there, the other bytes,
-/// `state_line_bytes` of the chain among them, and `update_s` are 0 by default; `frozen_bytes` or
+/// `state_line_bytes` of the chain among them, `update_s`, and the energies `forward_j` and
+/// `backward_j` are 0 by default; `frozen_bytes` or
 /// `trained_bytes`, at most `parameter_bytes`, 0 by default, with the latter
 /// `trained_gradient_bytes`, at most and by default `gradient_bytes`, and `retape_s` may be there,
 /// and with the latter `retape_bytes`, `retape_transient_bytes` and

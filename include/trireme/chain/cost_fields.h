@@ -17,6 +17,7 @@ enum class Grows {
   kUpdate,   ///< time that does not depend on the micro-batch
   kValues,   ///< bytes that grow with the examples of a micro-batch
   kWeights,  ///< bytes that do not depend on the micro-batch
+  kEnergy,   ///< energy of a pass: grows with the examples of a micro-batch, on any rank
 };
 
 struct CostField {
@@ -25,11 +26,16 @@ struct CostField {
   /// Whether a file must have it, and whether it is written where it is 0.
   enum class In { kEveryFile, kMostFiles, kSomeFiles } in = In::kMostFiles;
 
-  bool grows_with_examples() const { return grows == Grows::kPass || grows == Grows::kValues; }
+  bool grows_with_examples() const {
+    return grows == Grows::kPass || grows == Grows::kValues || grows == Grows::kEnergy;
+  }
 };
 
-/// A number as files have it: seconds, or bytes.
+/// A number as files have it: seconds, joules, or bytes.
 inline std::string text_of(Seconds value) {
+  return to_text(value.count());
+}
+inline std::string text_of(Joules value) {
   return to_text(value.count());
 }
 inline std::string text_of(Bytes value) {
@@ -53,6 +59,8 @@ void walk_whole(Visit&& visit, Costs&... cost) {
   visit(CostField{"gradient_bytes", kWeights}, cost.gradients...);
   visit(CostField{"optimizer_bytes", kWeights}, cost.optimizer...);
   visit(CostField{"update_s", kUpdate, kSomeFiles}, cost.update...);
+  visit(CostField{"forward_j", kEnergy, kSomeFiles}, cost.forward_energy...);
+  visit(CostField{"backward_j", kEnergy, kSomeFiles}, cost.backward_energy...);
   visit(CostField{"frozen_bytes", kWeights, kSomeFiles}, cost.frozen...);
   visit(CostField{"trained_bytes", kWeights, kSomeFiles}, cost.trained...);
   visit(CostField{"trained_gradient_bytes", kWeights, kSomeFiles}, cost.trained_gradients...);

@@ -11,6 +11,16 @@
 
 namespace trireme::chain {
 
+/// Power model of a rank, for energy that nobody has measured; 0: none.
+struct Power {
+  Watts busy{0};      ///< while it computes; not for passes whose layer says joules
+  Watts idle{0};      ///< while it does not compute
+  Watts copy_out{0};  ///< in addition, while it copies to the offload tier
+  Watts copy_in{0};   ///< in addition, while it copies from the offload tier
+
+  bool operator==(const Power&) const = default;
+};
+
 struct RankSpec {
   Bytes memory;           ///< device budget
   Bytes host;             ///< offload tier: host memory
@@ -18,6 +28,7 @@ struct RankSpec {
   BytesPerSecond out{0};  ///< device to offload tier; 0: no offload
   BytesPerSecond in{0};   ///< offload tier to device
   double speed = 1.0;     ///< relative: a layer takes forward / speed
+  Power power;
 
   /// All of the offload tier.
   Bytes offload_capacity() const { return host + disk; }
@@ -80,8 +91,9 @@ Seconds half_of_a_sum(const LinkSpec& link, int replicas, Bytes size);
 
 /// Reads `trireme-platform/1`; `links: {default: {...}, overrides: [{between: [0, 1], ...}]}` or
 /// one flat default; `replicas: {...}` is the link between replicas. Only `memory_bytes` must be
-/// there; units are read ("24GiB", "12GB/s", "5us"). Throws InputError with file, line, rank and
-/// field; also for an offload tier over 4 EiB.
+/// there; the power model of a rank is `busy_w`, `idle_w`, `copy_out_w`, `copy_in_w`; units are
+/// read ("24GiB", "12GB/s", "5us"). Throws InputError with file, line, rank and field; also for an
+/// offload tier over 4 EiB.
 Platform load_platform(const std::filesystem::path& file);
 Platform read_platform(const io::Node& document);
 std::string to_yaml(const Platform& platform);

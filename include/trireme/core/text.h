@@ -29,10 +29,11 @@ std::string enumerated(std::span<const std::string> parts);
 /// `text` cut at every `separator`; empty pieces stay.
 std::vector<std::string> split(std::string_view text, char separator);
 
-/// For people: "1.50 GiB", "12 B", "3.20 ms", "1.25 GB/s".
+/// For people: "1.50 GiB", "12 B", "3.20 ms", "1.25 GB/s", "4.80 kJ".
 std::string to_text(Bytes size);
 std::string to_text(Seconds time);
 std::string to_text(BytesPerSecond rate);
+std::string to_text(Joules energy);
 
 /// A number without needless digits that reads back as the same double.
 std::string to_text(double value);

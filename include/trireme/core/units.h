@@ -1,5 +1,5 @@
-// Quantities with a unit: bytes, seconds, bytes per second. Base units only; prefixes exist only in
-// text.
+// Quantities with a unit: bytes, seconds, bytes per second, joules, watts. Base units only;
+// prefixes exist only in text.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -63,6 +63,8 @@ class Quantity {
 using Bytes = Quantity<struct BytesTag, std::int64_t>;
 using Seconds = Quantity<struct SecondsTag, double>;
 using BytesPerSecond = Quantity<struct BytesPerSecondTag, double>;
+using Joules = Quantity<struct JoulesTag, double>;
+using Watts = Quantity<struct WattsTag, double>;
 
 /// A clock's duration in seconds.
 constexpr Seconds to_seconds(std::chrono::duration<double> time) {
@@ -72,6 +74,11 @@ constexpr Seconds to_seconds(std::chrono::duration<double> time) {
 /// Time that `size` takes at `rate`.
 constexpr Seconds operator/(Bytes size, BytesPerSecond rate) {
   return Seconds(static_cast<double>(size.count()) / rate.count());
+}
+
+/// Energy that `power` takes in `time`.
+constexpr Joules operator*(Watts power, Seconds time) {
+  return Joules(power.count() * time.count());
 }
 
 }  // namespace trireme

@@ -46,6 +46,11 @@ std::string passes_text(const plan::Plan& plan);
 /// Step time if ranks shared all work evenly, without waits or recomputation.
 Seconds ideal_step(const simulate::Simulation& simulation);
 
+/// "energy    12.0 J per step: 9.00 J compute (1.00 J recompute), 2.00 J copies, 1.00 J idle", a
+/// line, of each replica where there are several; empty where neither chain nor platform says what
+/// energy costs.
+std::string energy_text(const plan::Plan& plan, const simulate::Simulation& simulation);
+
 /// A table of the plan's alternatives: step time, difference from the plan's, least budget.
 std::vector<std::vector<std::string>> alternative_rows(const plan::Plan& plan);
 

@@ -60,6 +60,19 @@ struct OffloadRoom {
   bool operator==(const OffloadRoom&) const = default;
 };
 
+/// Energy of a rank in one step, in joules: of its passes the layers' own where the chain says
+/// them, all else by the platform's power model (chain::Power). 0 where neither is there.
+struct Energy {
+  Joules compute;    ///< passes and updates
+  Joules recompute;  ///< part of compute: forwards beyond the first
+  Joules copies;     ///< copies to and from the offload tier
+  Joules idle;       ///< while the rank does not compute, until the step of all ranks ends
+
+  Joules all() const { return compute + copies + idle; }
+  Energy& operator+=(const Energy& other);
+  bool operator==(const Energy&) const = default;
+};
+
 struct RankResult {
   Seconds busy;             ///< compute
   Seconds recompute;        ///< part of busy: forwards beyond the first
@@ -73,9 +86,10 @@ struct RankResult {
   Peak peak;
   Bytes at_once;  ///< peak if all copies were instant: no copy rate lowers it; validate() checks it
   OffloadRoom offloaded;
-  Bytes moved;                     ///< total bytes of values offloaded and copied back
-  Bytes state_moved;               ///< optimizer state copied in and out again
-  Bytes weights_moved;             ///< streamed weights and gradients copied in
+  Bytes moved;          ///< total bytes of values offloaded and copied back
+  Bytes state_moved;    ///< optimizer state copied in and out again
+  Bytes weights_moved;  ///< streamed weights and gradients copied in
+  Energy energy;
   std::vector<MemoryPoint> curve;  ///< with Detail::kTimeline
 };
 
@@ -84,6 +98,7 @@ struct Simulation {
   Seconds step;                       ///< from the first action to the last
   double bubble = 0;                  ///< 1 - busy / (ranks x step)
   Seconds recompute;                  ///< summed over ranks
+  Energy energy;                      ///< summed over ranks
   std::vector<RankResult> ranks;
   std::vector<Event> events;  ///< with Detail::kTimeline; by rank, then in the order recorded
 };

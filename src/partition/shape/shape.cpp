@@ -130,7 +130,7 @@ chain::Chain chain_between(const SizedChain& a, const SizedChain& b, int micro_b
     if constexpr (std::is_same_v<Number, Bytes>)
       return Bytes(static_cast<Bytes::rep>(std::ceil(number)));
     else
-      return Seconds(number);
+      return Number(number);
   };
   chain::Chain chain = a.chain;
   chain.input = on_line(a.chain.input, b.chain.input);
@@ -187,7 +187,11 @@ chain::RankSpec weaker(const chain::RankSpec& a, const chain::RankSpec& b) {
           .disk = std::min(a.disk, b.disk),
           .out = std::min(a.out, b.out),
           .in = std::min(a.in, b.in),
-          .speed = std::min(a.speed, b.speed)};
+          .speed = std::min(a.speed, b.speed),
+          .power = {.busy = std::max(a.power.busy, b.power.busy),
+                    .idle = std::max(a.power.idle, b.power.idle),
+                    .copy_out = std::max(a.power.copy_out, b.power.copy_out),
+                    .copy_in = std::max(a.power.copy_in, b.power.copy_in)}};
 }
 
 void Summed::add(const chain::LayerCost& layer, bool is_sharded) {
