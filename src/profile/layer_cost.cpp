@@ -76,19 +76,17 @@ model::Values measure_bytes(const Subject& subject, tier::DeviceMemory& account,
   Bytes before = account.live();
   account.reset_peak();
   model::Values output = untaped(subject);
-  // The executor holds a micro-batch's target from the last layer's forward to its backward, as
-  // long as the loss or the gradient of the loss.
-  const Bytes target = held_by(subject.context.target);
-  cost.output = held_by(output) + target;
+  cost.output = held_by(output);
   // An output that shares its input's storage adds nothing now, but counts once the input is
   // released.
-  cost.forward_transient = std::max(Bytes(0), account.peak() - before - held_by(output)) + copies;
+  cost.forward_transient = std::max(Bytes(0), account.peak() - before - cost.output) + copies;
 
+  const Bytes target = held_by(subject.context.target);
   before = account.live();
   account.reset_peak();
   model::Tape tape = taped(subject);
-  cost.tape = account.live() - before;
-  cost.tape_transient = account.peak() - account.live() + copies + target;
+  cost.tape = account.live() - before + target;
+  cost.tape_transient = account.peak() - account.live() + copies;
   cost.backward_transient = backward_peak(std::move(tape), output, account);
   cost.split = split_backward(subject, output, account);
 
@@ -105,7 +103,7 @@ model::Values measure_bytes(const Subject& subject, tier::DeviceMemory& account,
   account.reset_peak();
   tape = retape(subject, std::move(outlined.outline));
   chain::Retape again{.time = {},
-                      .tape = account.live() - before,
+                      .tape = account.live() - before + target,
                       .tape_transient = account.peak() - account.live() + copies,
                       .backward_transient = {}};
   again.backward_transient = backward_peak(std::move(tape), output, account);

@@ -143,7 +143,11 @@ chain::LayerCost Walk::measure_layer() {
                          .training = true,
                          .target = {},
                          .lean_tapes = job_.memory.tapes == "lean"};
-  if (is_last()) context.target = options_.place.fetch(made_up_target(model_, job_, made_up_));
+  if (is_last()) {
+    context.target = options_.place.fetch(made_up_target(model_, job_, made_up_));
+    // The target is held from the start of a micro-batch's forwards, long before the tape.
+    cost.parameters += held_by(context.target);
+  }
   const Subject subject{.layer = *held.layer,
                         .gradients = *held.gradients,
                         .input = x_,

@@ -200,9 +200,9 @@ void append_forward(const Role& role, int micro_batch, std::vector<Action>& acti
   const StageProgram& stage = *role.stage;
   const auto emit = [&](Op op, int layer) { actions.push_back({op, layer, micro_batch}); };
   if (role.loads_input) emit(Op::kLoadInput, 0);
+  if (role.reads_loss) emit(Op::kLoadTarget, stage.last_layer);
   if (role.receives_input) emit(Op::kReceiveInput, stage.first_layer - 1);
   for (std::size_t i = 0; i < stage.forward.size(); ++i) {
-    if (role.reads_loss && i == role.output_made) emit(Op::kLoadTarget, stage.last_layer);
     emit(stage.forward[i].op, stage.forward[i].layer);
     if (i != role.output_made) continue;
     if (role.sends_output) emit(Op::kSendOutput, stage.last_layer);

@@ -43,13 +43,13 @@ TEST(Groups, RunALayerForAllBeforeTheNext) {
   const Program program = in_groups(lowered({recompute_all(1, 2)}, 2), 2, 3);
   EXPECT_EQ(program.micro_batches, 3);
   EXPECT_EQ(text_of(program.ranks[0]),
-            "0:load_input 0, 0:forward_keep 1, "
-            "1:load_input 0, 1:forward_keep 1, "
-            "0:load_target 2, 0:forward_keep 2, 0:read_loss 2, 0:forward_tape 2, 0:backward 2, "
-            "1:load_target 2, 1:forward_keep 2, 1:read_loss 2, 1:forward_tape 2, 1:backward 2, "
+            "0:load_input 0, 0:load_target 2, 0:forward_keep 1, "
+            "1:load_input 0, 1:load_target 2, 1:forward_keep 1, "
+            "0:forward_keep 2, 0:read_loss 2, 0:forward_tape 2, 0:backward 2, "
+            "1:forward_keep 2, 1:read_loss 2, 1:forward_tape 2, 1:backward 2, "
             "0:forward_tape 1, 0:backward 1, 1:forward_tape 1, 1:backward 1, "
-            "2:load_input 0, 2:forward_keep 1, "
-            "2:load_target 2, 2:forward_keep 2, 2:read_loss 2, 2:forward_tape 2, 2:backward 2, "
+            "2:load_input 0, 2:load_target 2, 2:forward_keep 1, "
+            "2:forward_keep 2, 2:read_loss 2, 2:forward_tape 2, 2:backward 2, "
             "2:forward_tape 1, 2:backward 1, "
             "0:reduce_gradients 0, 0:clip 0, 0:step 0");
 }

@@ -34,15 +34,15 @@ TEST(Lower, OneStageAloneHasNoTransfers) {
 
   EXPECT_EQ(actions(program), R"(
 0 | 0:load_input 0
-0 | 0:forward_tape 1
 0 | 0:load_target 2
+0 | 0:forward_tape 1
 0 | 0:forward_tape 2
 0 | 0:read_loss 2
 0 | 0:backward 2
 0 | 0:backward 1
 0 | 1:load_input 0
-0 | 1:forward_tape 1
 0 | 1:load_target 2
+0 | 1:forward_tape 1
 0 | 1:forward_tape 2
 0 | 1:read_loss 2
 0 | 1:backward 2
@@ -77,9 +77,9 @@ TEST(Lower, TwoStagesOneFOneB) {
 0 | 0:reduce_gradients 0
 0 | 0:clip 0
 0 | 0:step 0
+1 | 0:load_target 4
 1 | 0:receive_input 2
 1 | 0:forward_keep 3
-1 | 0:load_target 4
 1 | 0:forward_keep 4
 1 | 0:read_loss 4
 1 | 0:forward_tape 4
@@ -87,9 +87,9 @@ TEST(Lower, TwoStagesOneFOneB) {
 1 | 0:forward_tape 3
 1 | 0:backward 3
 1 | 0:send_gradient 2
+1 | 1:load_target 4
 1 | 1:receive_input 2
 1 | 1:forward_keep 3
-1 | 1:load_target 4
 1 | 1:forward_keep 4
 1 | 1:read_loss 4
 1 | 1:forward_tape 4
@@ -118,12 +118,12 @@ TEST(Lower, TwoStagesGPipe) {
 0 | 0:backward 1
 0 | 1:receive_gradient 1
 0 | 1:backward 1
-1 | 0:receive_input 1
 1 | 0:load_target 2
+1 | 0:receive_input 1
 1 | 0:forward_tape 2
 1 | 0:read_loss 2
-1 | 1:receive_input 1
 1 | 1:load_target 2
+1 | 1:receive_input 1
 1 | 1:forward_tape 2
 1 | 1:read_loss 2
 1 | 0:backward 2
@@ -141,9 +141,9 @@ TEST(Lower, EvaluationHasNoBackwardAndNoEnd) {
 0 | 0:load_input 0
 0 | 0:forward 1
 0 | 0:send_output 1
+1 | 0:load_target 3
 1 | 0:receive_input 1
 1 | 0:forward 2
-1 | 0:load_target 3
 1 | 0:forward 3
 1 | 0:read_loss 3
 )");
@@ -222,14 +222,14 @@ TEST(Lower, RankWithSeveralStagesTakesThemInItsTurns) {
 0 | 1:load_input 0
 0 | 1:forward_tape 1
 0 | 1:send_output 1
-0 | 0:receive_input 2
 0 | 0:load_target 3
+0 | 0:receive_input 2
 0 | 0:forward_tape 3
 0 | 0:read_loss 3
 0 | 0:backward 3
 0 | 0:send_gradient 2
-0 | 1:receive_input 2
 0 | 1:load_target 3
+0 | 1:receive_input 2
 0 | 1:forward_tape 3
 0 | 1:read_loss 3
 0 | 1:backward 3

@@ -171,7 +171,7 @@ TEST(Validate, MessagesComeInTheOrderOfSending) {
   Program program = program::lower(lowering);
   for (Action& action : program.ranks[1]) action.micro_batch = 1 - action.micro_batch;
   EXPECT_EQ(verdict(program, even_chain(2), open_platform(2)),
-            "rank 1, action 0 (1:receive_input 1): the next message from rank 0 is the output x[1] "
+            "rank 1, action 1 (1:receive_input 1): the next message from rank 0 is the output x[1] "
             "of micro-batch 0 (its action 2)");
 }
 

@@ -44,9 +44,8 @@ struct MeasureOptions {
 /// buffers included; `gradients` and `optimizer` are what the runtime will hold for them. A tied
 /// weight counts with each of its uses: see TiedWeights. What has no field in a chain is counted
 /// where it can only make a prediction slightly too high: the copy of a layer's buffers that a
-/// recomputed forward holds counts with the transients of every forward. A micro-batch's target
-/// counts with x[L], since it is held as long as the loss or the loss's gradient; while
-/// `forward_tape L` runs, with the transients of the tape.
+/// recomputed forward holds counts with the transients of every forward, the target with the last
+/// layer's tape and, since it is loaded earlier, also with its parameters.
 ///
 /// Times are medians; `forward` is a taped one. Layers of one kind (LayerRecipe::kind) with inputs
 /// of one shape are measured once. A layer from a file (LayerRecipe::may_vary) also runs on inputs

@@ -90,13 +90,12 @@ struct Lowering {
 };
 
 /// The program of all ranks. Adds load_input, load_target, read_loss, sends, receives and the end
-/// of the step. A forward pass begins with its load_input or its receive_input; load_target stands
-/// right before the forward of the last layer; sends and read_loss follow right after their value
-/// was made; receive_gradient stands right before the first backward that needs it, so that
-/// recomputation and copies back overlap with the transfer of the gradient. Between two stages on
-/// one rank the values simply stay. The passes of several stages on one rank are run in `turns`, or
-/// else in the order in which passes of equal length could run, backward passes first. Throws
-/// InputError when stages, orders or turns do not fit together.
+/// of the step. A forward pass begins with its loads or its receive_input; sends and read_loss
+/// follow right after their value was made; receive_gradient stands right before the first backward
+/// that needs it, so that recomputation and copies back overlap with the transfer of the gradient.
+/// Between two stages on one rank the values simply stay. The passes of several stages on one rank
+/// are run in `turns`, or else in the order in which passes of equal length could run, backward
+/// passes first. Throws InputError when stages, orders or turns do not fit together.
 Program lower(const Lowering& lowering);
 
 }  // namespace trireme::program

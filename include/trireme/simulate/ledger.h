@@ -48,7 +48,7 @@ std::string to_text(const Value& value);
 ///   part of another held value. The tape of layer i-1 may not be offloaded until then: x[i-1] may
 ///   be among the pending values.
 /// - The target is held from load_target to the backward of L, because L may be recomputed in
-///   between (without backwards: to read_loss). Its bytes are part of x[L]'s (profile::measure).
+///   between (without backwards: to read_loss). It counts as 0 bytes.
 class Ledger {
  public:
   /// The layers that a ledger covers. Actions of other layers are refused.
