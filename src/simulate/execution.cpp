@@ -102,8 +102,7 @@ void Execution::take_time(const Action& action) {
     last_duration_ = (action.op == Op::kRetape ? layer.again().time : layer.forward) / setup_.speed;
     last_again_ = !forwards_.first_time(action.layer, action.micro_batch);
     const Joules energy = pass_energy(layer.forward_energy, layer.forward);
-    busy_ += last_duration_;
-    compute_energy_ += energy;
+    work(last_duration_, energy);
     if (last_again_) {
       recompute_ += last_duration_;
       recompute_energy_ += energy;
@@ -111,8 +110,7 @@ void Execution::take_time(const Action& action) {
   } else if (program::adds_gradients(action.op)) {
     const chain::LayerCost& layer = chain_.layer(action.layer);
     last_duration_ = backward_time(action) / setup_.speed;
-    busy_ += last_duration_;
-    compute_energy_ += pass_energy(layer.backward_energy, layer.backward);
+    work(last_duration_, pass_energy(layer.backward_energy, layer.backward));
   } else if (action.layer > 0) {
     return;  // a layer's part of the end of the step
   } else if (action.op == Op::kReduceGradients) {
@@ -132,9 +130,9 @@ Joules Execution::pass_energy(Joules known, Seconds whole) const {
   return whole > Seconds(0) ? known * (last_duration_ * setup_.speed / whole) : known;
 }
 
-void Execution::work(Seconds time) {
+void Execution::work(Seconds time, Joules energy) {
   busy_ += time;
-  compute_energy_ += setup_.power.busy * time;
+  compute_energy_ += energy;
 }
 
 Seconds Execution::backward_time(const Action& action) const {

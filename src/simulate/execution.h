@@ -99,8 +99,9 @@ class Execution {
   /// Energy of the pass that takes last_duration_: its part of `known`, which a pass of the layer
   /// takes in `whole` at speed 1, or where that is 0 by the power model.
   Joules pass_energy(Joules known, Seconds whole) const;
-  /// Compute outside the passes.
-  void work(Seconds time);
+  /// Compute of that time and energy; without the latter by the power model.
+  void work(Seconds time, Joules energy);
+  void work(Seconds time) { work(time, setup_.power.busy * time); }
   void take_update_time();
   ComingState state_of_updates() const;
   /// An update of a single layer, or its share of one.
