@@ -5,6 +5,7 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/io/terminal.h"
 
 #include <algorithm>
 #include <optional>
@@ -122,6 +123,27 @@ void walk_power(Visit&& visit, Model& power) {
   visit("copy_in_w", power.copy_in);
 }
 
+Clock read_clock(const io::Node& node) {
+  io::MapReader map(node);
+  Clock clock;
+  clock.name = io::name_in(map.required("name"));
+  clock.time = map.required("time").number(1, 1000);
+  clock.power = map.required("power").number(1e-3, 1);
+  map.finish();
+  return clock;
+}
+
+std::vector<Clock> read_clocks(const io::Node& list) {
+  std::vector<Clock> clocks;
+  std::set<std::string> names;
+  for (const io::Node& node : list.list()) {
+    clocks.push_back(read_clock(node));
+    if (!names.insert(clocks.back().name).second)
+      node.fail(concat("is a second clock '", clocks.back().name, "', must have another name"));
+  }
+  return clocks;
+}
+
 RankSpec read_rank(const io::Node& node) {
   io::MapReader map(node);
   RankSpec rank;
@@ -138,6 +160,7 @@ RankSpec read_rank(const io::Node& node) {
         if (const auto found = map.optional(key)) watts = Watts(found->number(0, kMostWatts));
       },
       rank.power);
+  if (const auto clocks = map.optional("clocks")) rank.clocks = read_clocks(*clocks);
   map.finish();
   return rank;
 }
@@ -208,6 +231,14 @@ BytesPerSecond read_rate(const io::Node& node) {
   return BytesPerSecond(rate);
 }
 
+std::string clocks_text(const std::vector<Clock>& clocks) {
+  std::vector<std::string> texts;
+  for (const Clock& clock : clocks)
+    texts.push_back(concat("{name: ", io::yaml_text(clock.name), ", time: ", to_text(clock.time),
+                           ", power: ", to_text(clock.power), "}"));
+  return concat("[", join(texts, ", "), "]");
+}
+
 std::string rank_line(const RankSpec& rank) {
   std::string line =
       concat("  - {memory_bytes: ", rank.memory.count(), ", host_bytes: ", rank.host.count(),
@@ -218,6 +249,7 @@ std::string rank_line(const RankSpec& rank) {
         if (watts > Watts(0)) line += concat(", ", key, ": ", to_text(watts.count()));
       },
       rank.power);
+  if (!rank.clocks.empty()) line += concat(", clocks: ", clocks_text(rank.clocks));
   return line + "}\n";
 }
 

@@ -127,6 +127,10 @@ int ranks_of(const Plan& plan) {
   return ranks;
 }
 
+bool has_clocks(const StagePlan& stage) {
+  return !stage.forward_clock.empty() || !stage.backward_clock.empty();
+}
+
 std::vector<Bytes> optimizer_away(const Plan& plan) {
   std::vector<Bytes> away(static_cast<std::size_t>(ranks_of(plan)));
   for (const StagePlan& stage : plan.stages)

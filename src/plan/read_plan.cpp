@@ -18,6 +18,7 @@ using program::Action;
 using program::Op;
 
 constexpr std::int64_t kMost = std::numeric_limits<int>::max();
+constexpr double kMostJoules = 1e18;
 constexpr Bytes kMaxFixed{std::int64_t{1} << 62};
 
 /// Predictions for a whole plan; all are optional.
@@ -104,6 +105,8 @@ void read_prediction(Plan& plan, const io::Node& node) {
   read(map, "step_s", plan.step);
   if (const auto bubble = map.optional("bubble")) plan.bubble = bubble->number(-1, 1);
   read(map, "recompute_s", plan.recompute);
+  if (const auto energy = map.optional("energy_j"))
+    plan.energy = Joules(energy->number(0, kMostJoules));
   map.finish();
 }
 
@@ -163,6 +166,8 @@ StagePlan read_stage(const io::Node& node) {
     stage.streamed = read_streamed(*streamed, stage.program);
   if (const auto behind = map.optional("weights_behind"))
     stage.weights_behind = static_cast<int>(behind->integer(0, kMaxMicroBatches));
+  if (const auto clock = map.optional("forward_clock")) stage.forward_clock = io::name_in(*clock);
+  if (const auto clock = map.optional("backward_clock")) stage.backward_clock = io::name_in(*clock);
   stage.program.forward = read_actions(map.required("forward"), stage.program);
   stage.program.backward = read_actions(map.required("backward"), stage.program);
   read_mix(map, stage);
@@ -317,6 +322,10 @@ Infeasible read_infeasible(const io::Node& node) {
   infeasible.needed = map.required("needed_bytes").bytes();
   infeasible.available = map.required("available_bytes").bytes();
   infeasible.least_budget = map.required("least_budget_bytes").bytes();
+  if (const auto step = map.optional("least_step_s")) {
+    infeasible.reason = Infeasible::Reason::kDeadline;
+    infeasible.least_step = step->seconds();
+  }
   if (const auto where = map.optional("where")) infeasible.where = where->text();
   if (const auto advice = map.optional("advice"))
     for (const io::Node& one : advice->list()) infeasible.advice.push_back(read_advice(one));

@@ -17,6 +17,7 @@ std::string actions_text(const std::vector<program::Action>& actions);
 std::string streamed_text(const std::vector<int>& layers);
 /// Nothing where backwards are not split.
 std::string behind_text(const StagePlan& stage);
+std::string clocks_text(const StagePlan& stage);
 /// The programs in addition to the stage's own, and the cycle; nothing without a cycle.
 std::string mix_text(const program::Mix& mix);
 std::string prediction_text(const StagePrediction& predicted);
@@ -58,6 +59,7 @@ std::string to_json(const Plan& plan) {
       plan.optimizer_shards == 1 ? "" : concat(",\n \"optimizer_shards\": ", plan.optimizer_shards),
       ",\n \"predicted\": {\"step_s\": ", number(plan.step.count()),
       ", \"bubble\": ", number(plan.bubble), ", \"recompute_s\": ", number(plan.recompute.count()),
+      plan.energy == Joules(0) ? "" : concat(", \"energy_j\": ", number(plan.energy.count())),
       "},\n \"stages\": ", block(stages),
       turns.empty() ? "" : concat(",\n \"turns\": ", block(turns)),
       ",\n \"alternatives\": ", block(alternatives), "}\n");
@@ -84,7 +86,7 @@ std::string stage_text(const StagePlan& stage, int in_flight) {
       "{\"layers\": [", program.first_layer, ", ", program.last_layer, "], \"rank\": ", stage.rank,
       ", \"in_flight\": ", in_flight, ", \"budget_bytes\": ", stage.budget.count(),
       ", \"static_bytes\": ", stage.static_bytes.count(), away, streamed_text(stage.streamed),
-      behind_text(stage), ",\n   \"forward\": ", actions_text(program.forward),
+      behind_text(stage), clocks_text(stage), ",\n   \"forward\": ", actions_text(program.forward),
       ",\n   \"backward\": ", actions_text(program.backward), mix_text(stage.mix),
       ",\n   \"predicted\": ", prediction_text(stage.predicted), "}");
 }
@@ -107,6 +109,15 @@ std::string streamed_text(const std::vector<int>& layers) {
 
 std::string behind_text(const StagePlan& stage) {
   return stage.weights_behind ? concat(", \"weights_behind\": ", *stage.weights_behind) : "";
+}
+
+std::string clocks_text(const StagePlan& stage) {
+  std::string text;
+  if (!stage.forward_clock.empty())
+    text += concat(", \"forward_clock\": ", io::json_text(stage.forward_clock));
+  if (!stage.backward_clock.empty())
+    text += concat(", \"backward_clock\": ", io::json_text(stage.backward_clock));
+  return text;
 }
 
 std::string mix_text(const program::Mix& mix) {
@@ -162,6 +173,9 @@ std::string infeasible_text(const Infeasible& infeasible) {
                 infeasible.last_layer, "], \"needed_bytes\": ", infeasible.needed.count(),
                 ", \"available_bytes\": ", infeasible.available.count(),
                 ", \"least_budget_bytes\": ", infeasible.least_budget.count(),
+                infeasible.reason == Infeasible::Reason::kDeadline
+                    ? concat(", \"least_step_s\": ", number(infeasible.least_step.count()))
+                    : "",
                 ", \"where\": ", io::json_text(infeasible.where), advice_text(infeasible.advice),
                 "}");
 }

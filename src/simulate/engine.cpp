@@ -60,6 +60,7 @@ Engine::Engine(const Program& program, const Setting& setting, Detail detail)
     setup.outside = always_outside(setting, program, rank);
     setup.speed = spec.speed;
     setup.power = spec.power;
+    if (!setting.clocks.empty()) setup.clocks = &setting.clocks;
     setup.weights = RankWeights(setting, program, rank);
     setup.updates = program::layer_updates(program.ranks[static_cast<std::size_t>(rank)]);
     setup.update_window = update_window(setting, setup.updates, rank);

@@ -99,9 +99,11 @@ void Execution::run_pass(const Action& action, const Ledger::Effect& effect) {
 void Execution::take_time(const Action& action) {
   if (is_forward(action.op)) {
     const chain::LayerCost& layer = chain_.layer(action.layer);
-    last_duration_ = (action.op == Op::kRetape ? layer.again().time : layer.forward) / setup_.speed;
     last_again_ = !forwards_.first_time(action.layer, action.micro_batch);
-    const Joules energy = pass_energy(layer.forward_energy, layer.forward);
+    const ClockFactors clock = clock_of(action.layer, !last_again_);
+    const Seconds usual = action.op == Op::kRetape ? layer.again().time : layer.forward;
+    last_duration_ = usual / setup_.speed * clock.time;
+    const Joules energy = pass_energy(layer.forward_energy, layer.forward) * clock.power;
     work(last_duration_, energy);
     if (last_again_) {
       recompute_ += last_duration_;
@@ -109,8 +111,9 @@ void Execution::take_time(const Action& action) {
     }
   } else if (program::adds_gradients(action.op)) {
     const chain::LayerCost& layer = chain_.layer(action.layer);
-    last_duration_ = backward_time(action) / setup_.speed;
-    work(last_duration_, pass_energy(layer.backward_energy, layer.backward));
+    const ClockFactors clock = clock_of(action.layer, false);
+    last_duration_ = backward_time(action) / setup_.speed * clock.time;
+    work(last_duration_, pass_energy(layer.backward_energy, layer.backward) * clock.power);
   } else if (action.layer > 0) {
     return;  // a layer's part of the end of the step
   } else if (action.op == Op::kReduceGradients) {
@@ -123,6 +126,12 @@ void Execution::take_time(const Action& action) {
     replicas_wait_ += setup_.share;
   }
   last_duration_ += std::exchange(last_wait_, Seconds(0));
+}
+
+ClockFactors Execution::clock_of(int layer, bool is_first_forward) const {
+  if (setup_.clocks == nullptr) return {};
+  const LayerClocks& clocks = (*setup_.clocks)[static_cast<std::size_t>(layer)];
+  return is_first_forward ? clocks.forward : clocks.backward;
 }
 
 Joules Execution::pass_energy(Joules known, Seconds whole) const {

@@ -31,6 +31,7 @@ class Execution {
     Bytes base;          ///< held throughout in addition to the ledger's values
     double speed = 1.0;  ///< a layer takes its time / speed
     chain::Power power = {};
+    const std::vector<LayerClocks>* clocks = nullptr;  ///< as in Setting; none: all usual
     Seconds update{0};       ///< time to update the rank's layers, at speed 1
     Seconds reduce{0};       ///< time to sum their gradients over replicas
     Seconds share{0};        ///< time to exchange their updated weights
@@ -96,6 +97,8 @@ class Execution {
   void run_pass(const program::Action& action, const Ledger::Effect& effect);
   void take_time(const program::Action& action);
   Seconds backward_time(const program::Action& action) const;
+  /// The clock of a layer's first forward, or of its backward and recomputed forwards.
+  ClockFactors clock_of(int layer, bool is_first_forward) const;
   /// Energy of the pass that takes last_duration_: its part of `known`, which a pass of the layer
   /// takes in `whole` at speed 1, or where that is 0 by the power model.
   Joules pass_energy(Joules known, Seconds whole) const;

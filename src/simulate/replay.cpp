@@ -37,13 +37,14 @@ std::string to_text(const Fault& fault) {
                 " ", fault.action.layer, ": ", fault.reason);
 }
 
-Replay replay(const chain::Chain& chain, const StageProgram& program, const CopyLanes& lanes) {
+Replay replay(const chain::Chain& chain, const StageProgram& program, const CopyLanes& lanes,
+              const std::vector<LayerClocks>* clocks) {
   const int first = program.first_layer;
   const int last = program.last_layer;
   if (first < 1 || last < first || last > chain.length())
     throw InputError(
         concat("a program of the layers ", first, "..", last, " for a chain of ", chain.length()));
-  Execution execution(chain, {{first, last, true}, lanes, {}, Bytes(0), 1.0});
+  Execution execution(chain, {.scope = {first, last, true}, .lanes = lanes, .clocks = clocks});
   const auto must = [&](Op op, int layer, std::size_t index) {
     const auto fault = execution.run({op, layer, 0}, index);
     ensure(!fault, fault ? *fault : "");

@@ -30,7 +30,7 @@ TEST(ReadPlatform, ReadsEveryField) {
       "ranks:\n"
       "  - {memory_bytes: 24GiB, host_bytes: 1KiB, disk_bytes: 2KiB, out_bytes_per_s: 12e9,\n"
       "     in_bytes_per_s: 11GB/s, speed: 0.5, busy_w: 700, idle_w: 70.5, copy_out_w: 3,\n"
-      "     copy_in_w: 0.33}\n"
+      "     copy_in_w: 0.33, clocks: [{name: 1200MHz, time: 1.5, power: 0.5}]}\n"
       "  - {memory_bytes: 7}\n"
       "channel_buffers: 1.5\n"
       "links:\n"
@@ -38,15 +38,17 @@ TEST(ReadPlatform, ReadsEveryField) {
       "  overrides:\n"
       "    - {between: [1, 0], bytes_per_s: 2e9, latency_s: 0}\n");
 
-  const RankSpec first{
-      .memory = Bytes(std::int64_t{24} << 30),
-      .host = Bytes(1024),
-      .disk = Bytes(2048),
-      .out = BytesPerSecond(12e9),
-      .in = BytesPerSecond(11e9),
-      .speed = 0.5,
-      .power = {
-          .busy = Watts(700), .idle = Watts(70.5), .copy_out = Watts(3), .copy_in = Watts(0.33)}};
+  const RankSpec first{.memory = Bytes(std::int64_t{24} << 30),
+                       .host = Bytes(1024),
+                       .disk = Bytes(2048),
+                       .out = BytesPerSecond(12e9),
+                       .in = BytesPerSecond(11e9),
+                       .speed = 0.5,
+                       .power = {.busy = Watts(700),
+                                 .idle = Watts(70.5),
+                                 .copy_out = Watts(3),
+                                 .copy_in = Watts(0.33)},
+                       .clocks = {{.name = "1200MHz", .time = 1.5, .power = 0.5}}};
   const LinkSpec common{.rate = BytesPerSecond(1048576), .latency = Seconds(5e-6)};
   const LinkOverride other{.from = 1, .to = 0, .link = {BytesPerSecond(2e9), Seconds(0)}};
   EXPECT_EQ(platform, (Platform{.ranks = {first, RankSpec{.memory = Bytes(7)}},
@@ -106,14 +108,14 @@ TEST(UniformPlatform, HasEqualRanks) {
 TEST(ToYaml, ReadsBackAsTheSamePlatform) {
   std::mt19937_64 random(5);
   const auto size = [&] {
-    return Bytes(static_cast<std::int64_t>(random() >> (2 + random() % 60)));
+    return Bytes(static_cast<std::int64_t>(random() >> (3 + random() % 60)));
   };
   const auto rate = [&] { return BytesPerSecond(static_cast<double>(random() % 1000) / 7 + 0.1); };
   const auto watts = [&] { return Watts(static_cast<double>(random() % 3) / 3); };
   for (int i = 0; i < 200; ++i) {
     Platform platform;
     const int count = static_cast<int>(1 + random() % 5);
-    for (int r = 0; r < count; ++r)
+    for (int r = 0; r < count; ++r) {
       platform.ranks.push_back({size(),
                                 size(),
                                 size(),
@@ -121,6 +123,11 @@ TEST(ToYaml, ReadsBackAsTheSamePlatform) {
                                 rate(),
                                 1.0 / (1.0 + r),
                                 {watts(), watts(), watts(), watts()}});
+      for (std::size_t clock = random() % 3; clock > 0; --clock)
+        platform.ranks.back().clocks.push_back({.name = "clock: " + std::to_string(clock),
+                                                .time = 1 + rate().count(),
+                                                .power = 1 / (1 + rate().count())});
+    }
     platform.channel_buffers = static_cast<double>(random() % 3) / 3;
     if (i % 2 == 0) platform.default_link = {rate(), Seconds(1.0 / 3)};
     if (i % 3 == 0) platform.replica_link = {rate(), Seconds(1e-5)};

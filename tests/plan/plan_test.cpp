@@ -135,6 +135,29 @@ TEST(ReadPlan, GivesBackHowFarGradientsOfWeightsAreBehind) {
   EXPECT_EQ(read_plan(io::parse(text, "p.json")), plan);
 }
 
+TEST(ReadPlan, GivesBackClocksAndEnergy) {
+  Plan plan = small_plan();
+  EXPECT_EQ(to_json(plan).find("clock"), std::string::npos);
+  EXPECT_EQ(to_json(plan).find("energy"), std::string::npos);
+  plan.energy = Joules(2.5);
+  plan.stages[0].backward_clock = "1200 \"MHz\"";
+  plan.stages[1].forward_clock = "slow";
+  EXPECT_TRUE(has_clocks(plan.stages[0]));
+  EXPECT_FALSE(has_clocks(small_plan().stages[0]));
+  EXPECT_EQ(read_plan(io::parse(to_json(plan), "p.json")), plan);
+}
+
+TEST(ReadInfeasible, GivesBackTheLeastStepOfADeadline) {
+  const Infeasible late{.reason = Infeasible::Reason::kDeadline,
+                        .least_step = Seconds(2.5),
+                        .last_layer = 4,
+                        .needed = Bytes(3),
+                        .available = Bytes(2),
+                        .least_budget = Bytes(5)};
+  const io::Node document = io::parse(to_json(late), "p.json");
+  EXPECT_EQ(read_infeasible(*document.find("infeasible")), late);
+}
+
 TEST(ReadPlan, GivesBackTurns) {
   Plan plan = small_plan();
   plan.stages[0].rank = 0;

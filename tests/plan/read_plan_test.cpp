@@ -129,7 +129,8 @@ TEST(ReadPlan, RefusesABrokenHead) {
       {head + ",\n\"stages\": []}", "5: stages is an empty list, must have at least one stage"},
       {head + ",\n\"stage\": []}", "1: stages is missing, but there is 'stage'"},
       {head + ",\n\"stages\": [],\n\"predicted\": {\"step\": 1}}",
-       "6: predicted.step is not a key here (known: step_s, bubble, recompute_s)"},
+       "6: predicted.step is not a key here (known: step_s, bubble, recompute_s, "
+       "energy_j)"},
       {head + ",\n\"stages\": [],\n\"predicted\": {\"step_s\": -1}}",
        "6: predicted.step_s is -1, must be a time such as 1.5ms or 60 (seconds)"},
       {head + ",\n\"stages\": [],\n\"rank\": 1}",

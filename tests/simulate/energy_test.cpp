@@ -3,6 +3,7 @@
 #include "simulate/simulated.h"
 
 #include "trireme/program/split_backward.h"
+#include "trireme/simulate/replay.h"
 
 #include <gtest/gtest.h>
 
@@ -109,6 +110,39 @@ TEST(Energy, OfCopiesIsThatOfTheTimeTheyTake) {
   EXPECT_EQ(
       simulation.energy,
       (Energy{.compute = Joules(300), .copies = Joules(3 * 1 + 2 * 2), .idle = Joules(10 * 2)}));
+}
+
+/// Two layers; the first runs forward at half the speed for a quarter of the watts, and backward,
+/// with what is recomputed there, at a quarter of the speed for an eighth.
+std::vector<LayerClocks> slow_first_layer() {
+  return {{}, {.forward = {2, 0.25}, .backward = {4, 0.125}}, {}};
+}
+
+TEST(Clocks, ChangeTimeAndWattsOfTheirPasses) {
+  chain::Chain chain = chain_of(1, {{1, 2, 1, 1}, {3, 4, 1, 1}});
+  chain.layers[0].backward_energy = Joules(16);
+  chain::Platform platform = free_platform(1);
+  platform.ranks[0].power = kPower;
+  Setting setting{.chain = &chain, .platform = &platform, .static_bytes = {}};
+  setting.clocks = slow_first_layer();
+  program::Lowering lowering;
+  lowering.stages = {program::recompute_all(1, 2)};
+  lowering.order = program::one_f_one_b({1, 1});
+  const Simulation simulation = simulate(program::lower(lowering), setting);
+  ASSERT_FALSE(simulation.fault);
+  // Forward 2 at 25 W, 3 at 100 W; again 4 x 1 at 12.5 W and 3 at 100 W; backward 4 x 2 for
+  // 4 x 16 / 8 J, 4 at 100 W.
+  EXPECT_DOUBLE_EQ(simulation.step.count(), 2 + 3 + 4 + 3 + 8 + 4);
+  EXPECT_DOUBLE_EQ(simulation.energy.compute.count(), 50 + 300 + 50 + 300 + 8 + 400);
+  EXPECT_DOUBLE_EQ(simulation.energy.recompute.count(), 50 + 300);
+}
+
+TEST(Clocks, ChangeWhatReplayPredicts) {
+  const chain::Chain chain = chain_of(1, {{1, 2, 1, 1}, {3, 4, 1, 1}});
+  const std::vector<LayerClocks> clocks = slow_first_layer();
+  const Replay result = replay(chain, program::recompute_all(1, 2), {}, &clocks);
+  EXPECT_DOUBLE_EQ(result.forward.count(), 2 + 3);
+  EXPECT_DOUBLE_EQ(result.backward.count(), 4 + 3 + 8 + 4);
 }
 
 }  // namespace

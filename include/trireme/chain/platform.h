@@ -21,6 +21,15 @@ struct Power {
   bool operator==(const Power&) const = default;
 };
 
+/// A clock at which a rank can compute instead of its usual one.
+struct Clock {
+  std::string name;  ///< "1200MHz"
+  double time = 1;   ///< factor of the time of every pass, at least 1
+  double power = 1;  ///< factor of the watts while it computes, above 0 and at most 1
+
+  bool operator==(const Clock&) const = default;
+};
+
 struct RankSpec {
   Bytes memory;           ///< device budget
   Bytes host;             ///< offload tier: host memory
@@ -29,6 +38,7 @@ struct RankSpec {
   BytesPerSecond in{0};   ///< offload tier to device
   double speed = 1.0;     ///< relative: a layer takes forward / speed
   Power power;
+  std::vector<Clock> clocks = {};  ///< besides the usual one; names differ
 
   /// All of the offload tier.
   Bytes offload_capacity() const { return host + disk; }
@@ -91,9 +101,10 @@ Seconds half_of_a_sum(const LinkSpec& link, int replicas, Bytes size);
 
 /// Reads `trireme-platform/1`; `links: {default: {...}, overrides: [{between: [0, 1], ...}]}` or
 /// one flat default; `replicas: {...}` is the link between replicas. Only `memory_bytes` must be
-/// there; the power model of a rank is `busy_w`, `idle_w`, `copy_out_w`, `copy_in_w`; units are
-/// read ("24GiB", "12GB/s", "5us"). Throws InputError with file, line, rank and field; also for an
-/// offload tier over 4 EiB.
+/// there; the power model of a rank is `busy_w`, `idle_w`, `copy_out_w`, `copy_in_w`, its further
+/// clocks are `clocks: [{name: 1200MHz, time: 1.15, power: 0.7}]`; units are read ("24GiB",
+/// "12GB/s", "5us"). Throws InputError with file, line, rank and field; also for an offload tier
+/// over 4 EiB.
 Platform load_platform(const std::filesystem::path& file);
 Platform read_platform(const io::Node& document);
 std::string to_yaml(const Platform& platform);

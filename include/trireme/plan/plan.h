@@ -36,8 +36,11 @@ const std::vector<std::string>& advice_kinds();
 /// Why no plan fits: where, by how much, and what would help.
 struct Infeasible {
   /// kTurns: plans were made, but their groups of micro-batches would deadlock; no budget helps.
-  enum class Reason { kMemory, kTurns };
+  /// kDeadline: plans fit, but the fastest, `least_step`, takes longer than the deadline; in
+  /// `least_budget` one would be in time, if it is above 0.
+  enum class Reason { kMemory, kTurns, kDeadline };
   Reason reason = Reason::kMemory;
+  Seconds least_step{0};  ///< kDeadline
   int rank = 0;
   int first_layer = 1, last_layer = 1;
   Bytes needed;  ///< least peak that was found for what was asked
@@ -74,6 +77,9 @@ struct StagePlan {
   /// Number of backward passes by which weight gradients are deferred
   /// (program::with_split_backward). Nothing: backwards are not split.
   std::optional<int> weights_behind = std::nullopt;
+  /// Names of clocks of its rank (chain::RankSpec::clocks) for forward passes, and for backward
+  /// passes with what they recompute. Empty: the usual clock.
+  std::string forward_clock = {}, backward_clock = {};
 
   bool operator==(const StagePlan&) const = default;
 };
@@ -111,6 +117,7 @@ struct Plan {
   Seconds step{0};
   double bubble = 0;
   Seconds recompute{0};           ///< of one step, summed over ranks
+  Joules energy{0};               ///< of one step, summed over ranks; 0: not known
   std::vector<StagePlan> stages;  ///< a rank may have several
   /// Empty: ranks with several stages run them in the order of passes of equal length
   /// (program::lower).
@@ -123,6 +130,9 @@ struct Plan {
 /// Where the job does not fit, and what would help: "of them 38.1 MiB of parameters; it would fit
 /// with 3 stages on ranks like the last".
 std::string where_and_advice(const Infeasible& infeasible);
+
+/// Whether its passes run at another clock than the usual one.
+bool has_clocks(const StagePlan& stage);
 
 /// One more than the highest rank of a stage.
 int ranks_of(const Plan& plan);

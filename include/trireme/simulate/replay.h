@@ -6,6 +6,7 @@
 #include "trireme/chain/chain.h"
 #include "trireme/core/units.h"
 #include "trireme/program/action.h"
+#include "trireme/simulate/validate.h"
 
 #include <optional>
 #include <string>
@@ -54,8 +55,9 @@ struct Replay {
 /// x[last] at once. After the backward list nothing but the gradient of x[first-1] may be left
 /// (anything else is a fault: "tape 3 was never freed"). Copies take bytes / rate on their lane, in
 /// program order; device bytes are freed when a copy out ends and taken when a copy in begins; an
-/// action that needs the value waits. O(actions); about 30 ns each.
+/// action that needs the value waits. `clocks`, by layer as in Setting: nullptr for the usual ones.
+/// O(actions); about 30 ns each.
 Replay replay(const chain::Chain& chain, const program::StageProgram& program,
-              const CopyLanes& lanes = {});
+              const CopyLanes& lanes = {}, const std::vector<LayerClocks>* clocks = nullptr);
 
 }  // namespace trireme::simulate

@@ -17,6 +17,15 @@
 
 namespace trireme::simulate {
 
+/// A clock relative to the usual one: factors of time and of watts (chain::Clock).
+struct ClockFactors {
+  double time = 1, power = 1;
+};
+/// Clocks of a layer's passes: of its first forward, and of its backward with recomputed forwards.
+struct LayerClocks {
+  ClockFactors forward, backward;
+};
+
 /// What a program runs on. Chain and platform must outlive it.
 struct Setting {
   const chain::Chain* chain = nullptr;
@@ -52,6 +61,8 @@ struct Setting {
   /// The first step of a run: a receiver does not yet know the shape of a layer's output, so it
   /// posts the first receive of a layer only when that action runs; later ones are posted ahead.
   bool is_first_step = false;
+  /// By layer 0..length. Empty: all at their usual clock.
+  std::vector<LayerClocks> clocks = {};
 };
 
 /// Bytes that the transport of `rank` holds in addition to the program's values:

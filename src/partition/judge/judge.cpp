@@ -21,11 +21,13 @@ namespace {
 
 /// Replay's prediction for a micro-batch on the rank, with `room` bytes for copies, or unlimited.
 plan::StagePrediction predicted(const Problem& problem, const chain::RankSpec& rank,
-                                std::optional<Bytes> room, const program::StageProgram& program) {
+                                std::optional<Bytes> room, const program::StageProgram& program,
+                                const std::vector<simulate::LayerClocks>* clocks = nullptr) {
   const simulate::CopyLanes lanes{.out = rank.out, .in = rank.in, .budget = room};
   const simulate::Replay replay =
-      rank.speed == 1 ? simulate::replay(problem.chain, program, lanes)
-                      : simulate::replay(at_speed(problem.chain, rank.speed), program, lanes);
+      rank.speed == 1
+          ? simulate::replay(problem.chain, program, lanes, clocks)
+          : simulate::replay(at_speed(problem.chain, rank.speed), program, lanes, clocks);
   ensure(!replay.fault, replay.fault ? simulate::to_text(*replay.fault) : "");
   return {.forward = replay.forward,
           .backward = replay.backward,
@@ -53,6 +55,23 @@ plan::StagePrediction mean(const std::vector<plan::StagePrediction>& of, const p
           .offloaded = sum.offloaded / count};
 }
 
+/// The room for copies of a micro-batch, which wait for it as replay has it only with one stage.
+std::optional<Bytes> room_for_copies(const Problem& problem, const plan::StagePlan& stage) {
+  if (problem.stages > 1 || stage.budget == Bytes(0)) return std::nullopt;
+  return stage.budget - stage.static_bytes;
+}
+
+/// Replay's prediction for a stage, whose programs are complete; `room` as for a program.
+plan::StagePrediction predicted(const Problem& problem, const plan::StagePlan& stage,
+                                std::optional<Bytes> room,
+                                const std::vector<simulate::LayerClocks>* clocks = nullptr) {
+  const chain::RankSpec& rank = problem.platform.ranks[at(stage.rank)];
+  std::vector<plan::StagePrediction> each;
+  for (const program::StageProgram* const program : stage.mix.programs(stage.program))
+    each.push_back(predicted(problem, rank, room, *program, clocks));
+  return mean(each, stage.mix);
+}
+
 plan::StagePlan stage_of(const Problem& problem, int rank, int in_flight, const FixedBytes& fixed,
                          program::StageProgram program, program::Mix mix) {
   const chain::RankSpec& spec = problem.platform.ranks[at(rank)];
@@ -63,17 +82,36 @@ plan::StagePlan stage_of(const Problem& problem, int rank, int in_flight, const 
   stage.static_bytes = fixed.held;
   stage.optimizer_away = fixed.optimizer_away;
   stage.program = program::with_retapes(std::move(program), problem.chain);
-  // Copies of a micro-batch wait for room as replay has it only with one stage.
-  std::optional<Bytes> room;
-  if (problem.stages == 1 && spec.memory > Bytes(0)) room = spec.memory - fixed.held;
-  std::vector<plan::StagePrediction> each{predicted(problem, spec, room, stage.program)};
-  for (program::StageProgram& other : mix.others) {
+  for (program::StageProgram& other : mix.others)
     other = program::with_retapes(std::move(other), problem.chain);
-    each.push_back(predicted(problem, spec, room, other));
-  }
-  stage.predicted = mean(each, mix);
   stage.mix = std::move(mix);
+  stage.predicted = predicted(problem, stage, room_for_copies(problem, stage));
   return stage;
+}
+
+/// The factors of the rank's clock of this name; "": the usual one.
+simulate::ClockFactors factors_of(const chain::RankSpec& rank, const std::string& name) {
+  if (name.empty()) return {};
+  const auto clock = std::find_if(rank.clocks.begin(), rank.clocks.end(),
+                                  [&](const chain::Clock& one) { return one.name == name; });
+  if (clock == rank.clocks.end())
+    throw InputError(concat("the plan has the clock '", name,
+                            "', which the platform does not name: give the platform that the plan "
+                            "was made for"));
+  return {.time = clock->time, .power = clock->power};
+}
+
+/// Setting::clocks of a plan.
+std::vector<simulate::LayerClocks> clocks_of(const Problem& problem, const plan::Plan& plan) {
+  if (std::none_of(plan.stages.begin(), plan.stages.end(), plan::has_clocks)) return {};
+  std::vector<simulate::LayerClocks> clocks(at(problem.chain.length() + 1));
+  for (const plan::StagePlan& stage : plan.stages) {
+    const chain::RankSpec& rank = problem.platform.ranks[at(stage.rank)];
+    for (int i = stage.program.first_layer; i <= stage.program.last_layer; ++i)
+      clocks[at(i)] = {.forward = factors_of(rank, stage.forward_clock),
+                       .backward = factors_of(rank, stage.backward_clock)};
+  }
+  return clocks;
 }
 
 /// Clears the settings of an overlapped optimizer step where the plan has none.
@@ -110,6 +148,7 @@ std::optional<std::string> fault_of(const Problem& problem, Simulated& judged) {
   plan.step = judged.simulation.step;
   plan.bubble = judged.simulation.bubble;
   plan.recompute = judged.simulation.recompute;
+  plan.energy = judged.simulation.energy.all();
   for (plan::StagePlan& stage : plan.stages)
     stage.predicted.peak = judged.simulation.ranks[at(stage.rank)].peak.size;
   return std::nullopt;
@@ -158,7 +197,8 @@ simulate::Setting setting_of(const Problem& problem, const plan::Plan& plan) {
           .streamed = plan::streamed_weights(plan, problem.chain),
           .weights_at_once = plan.weights_at_once,
           .replicas = problem.replicas,
-          .optimizer_shards = plan.optimizer_shards};
+          .optimizer_shards = plan.optimizer_shards,
+          .clocks = clocks_of(problem, plan)};
 }
 
 simulate::Simulation simulated(const Problem& problem, const plan::Plan& plan,
@@ -252,11 +292,15 @@ program::Program validation_of(const Problem& problem, const plan::Plan& plan) {
 }
 
 plan::StagePrediction predicted_alone(const Problem& problem, const plan::StagePlan& stage) {
-  const chain::RankSpec& rank = problem.platform.ranks[at(stage.rank)];
-  std::vector<plan::StagePrediction> each;
-  for (const program::StageProgram* const program : stage.mix.programs(stage.program))
-    each.push_back(predicted(problem, rank, std::nullopt, *program));
-  return mean(each, stage.mix);
+  return predicted(problem, stage, std::nullopt);
+}
+
+std::optional<plan::Plan> predicted_again(const Problem& problem, plan::Plan plan) {
+  const std::vector<simulate::LayerClocks> clocks = clocks_of(problem, plan);
+  for (plan::StagePlan& stage : plan.stages)
+    stage.predicted = predicted(problem, stage, room_for_copies(problem, stage),
+                                clocks.empty() ? nullptr : &clocks);
+  return on_budgets(problem, std::move(plan));
 }
 
 Bytes needed(const simulate::RankResult& rank) {

@@ -42,6 +42,10 @@ program::Program validation_of(const Problem& problem, const plan::Plan& plan);
 /// does not fit, in a step or in a validation.
 std::optional<plan::Plan> on_budgets(const Problem& problem, plan::Plan plan);
 
+/// The plan with all predictions for a problem with other costs, or for the plan's clocks; empty
+/// where it does not fit.
+std::optional<plan::Plan> predicted_again(const Problem& problem, plan::Plan plan);
+
 /// Replay's prediction for a micro-batch alone on its stage's rank, with unlimited room for copies.
 plan::StagePrediction predicted_alone(const Problem& problem, const plan::StagePlan& stage);
 
