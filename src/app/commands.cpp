@@ -33,6 +33,8 @@ void add_plan(CLI::App& app, PlanArguments& arguments);
 /// Options of optimizer state and parameter offload, the overlapped optimizer step, split backward
 /// and breadth-first groups.
 void add_plan_places(CLI::App& command, PlanArguments& arguments);
+/// Objective, deadline, trade-off.
+void add_plan_goal(CLI::App& command, PlanArguments& arguments);
 void add_plan_sweep(CLI::App& command, PlanArguments& arguments);
 void add_plan_shape(CLI::App& command, PlanArguments& arguments);
 void add_simulate(CLI::App& app, SimulateArguments& arguments);
@@ -157,6 +159,7 @@ void add_plan(CLI::App& app, PlanArguments& arguments) {
       .add_option("--slots", arguments.slots,
                   "Slots into which solvers divide memory; 0: exact, where that is feasible")
       ->capture_default_str();
+  add_plan_goal(command, arguments);
   add_plan_places(command, arguments);
   CLI::Option* const output =
       command.add_option("-o,--output", arguments.output, "Write the plan to this file (JSON)");
@@ -175,6 +178,8 @@ void add_plan(CLI::App& app, PlanArguments& arguments) {
   add_plan_shape(command, arguments);
   for (CLI::Option* const other : {output, report, why, command.get_option("--memory")})
     command.get_option("--sweep")->excludes(other);
+  for (CLI::Option* const other : {output, report, why, json})
+    command.get_option("--pareto")->excludes(other);
   command.footer(
       "Examples:\n"
       "  trireme plan --chain chain.yaml --memory 12GiB -o plan.json --report plan.html\n"
@@ -184,6 +189,8 @@ void add_plan(CLI::App& app, PlanArguments& arguments) {
       "  trireme plan --chain chain.yaml --platform nodes.yaml --ranks 8 --batch 64 "
       "--micro-batch-size 2\n"
       "  trireme plan --chain chain.yaml --sweep 20 --csv sweep.csv --plot sweep.html\n"
+      "  trireme plan --chain chain.yaml --platform card.yaml --objective energy --deadline 1.1x\n"
+      "  trireme plan --chain chain.yaml --platform card.yaml --pareto --plot energy.html\n"
       "Exit code 3: nothing fits; a budget that works is in the message.");
 }
 
@@ -227,6 +234,23 @@ void add_plan_places(CLI::App& command, PlanArguments& arguments) {
       ->check(CLI::Range(1, plan::kMaxMicroBatches));
 }
 
+void add_plan_goal(CLI::App& command, PlanArguments& arguments) {
+  command
+      .add_option("--objective", arguments.objective,
+                  "time: the fastest step; energy: the step of least energy, where the chain or "
+                  "the platform says what energy costs")
+      ->check(CLI::IsMember(partition::objective_names()))
+      ->capture_default_str();
+  command
+      .add_option("--deadline", arguments.deadline,
+                  "Longest step allowed: a time such as 120ms, a factor of the fastest step such "
+                  "as 1.1x, or none")
+      ->capture_default_str();
+  command.add_flag("--pareto", arguments.pareto,
+                   "Print the trade-off between time and energy: plans of which none is both "
+                   "faster and takes less energy (CSV)");
+}
+
 void add_plan_sweep(CLI::App& command, PlanArguments& arguments) {
   CLI::Option* const sweep =
       command
@@ -235,13 +259,16 @@ void add_plan_sweep(CLI::App& command, PlanArguments& arguments) {
               "Plan for this many budgets, from the least that works to what keep_all needs, "
               "with every solver")
           ->check(CLI::Range(2, kMostBudgets));
-  command.add_option("--csv", arguments.csv, "Write the sweep's numbers to this file (CSV)")
-      ->needs(sweep);
-  command
-      .add_option("--plot", arguments.plot,
-                  "Write a plot of time against memory to this file (HTML)")
-      ->needs(sweep);
+  sweep->excludes("--pareto");
+  command.add_option("--csv", arguments.csv,
+                     "Write the numbers of --sweep or --pareto to this file (CSV)");
+  command.add_option("--plot", arguments.plot,
+                     "Write a plot to this file (HTML): with --sweep time against memory, with "
+                     "--pareto energy against time");
   command.callback([&command, &arguments] {
+    for (const char* const file : {"--csv", "--plot"})
+      if (command.count(file) > 0 && arguments.sweep == 0 && !arguments.pareto)
+        throw CLI::RequiresError(file, "--sweep or --pareto");
     arguments.stages_given = command.count("--stages") > 0;
     arguments.micro_batches_given = command.count("--micro-batches") > 0;
     require_apart({{"--chain", arguments.chain},

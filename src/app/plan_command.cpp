@@ -5,6 +5,7 @@
 #include "exit_code.h"
 #include "shape_command.h"
 #include "sweep.h"
+#include "trade_off_command.h"
 #include "why.h"
 
 #include "trireme/core/error.h"
@@ -12,7 +13,7 @@
 #include "trireme/core/visible.h"
 #include "trireme/io/file.h"
 #include "trireme/io/sizes.h"
-#include "trireme/partition/planner.h"
+#include "trireme/partition/goal.h"
 #include "trireme/report/plan_page.h"
 #include "trireme/report/text.h"
 #include "trireme/solve/solve.h"
@@ -43,7 +44,6 @@ int plan_for_ranks(const PlanArguments& arguments);
 int give(const PlanArguments& arguments, const Question& question,
          const partition::Explained& explained);
 int give(const PlanArguments& arguments, const Question& question, const plan::Plan& plan);
-int give_up(const PlanArguments& arguments, const Question& question, const plan::Infeasible& why);
 
 }  // namespace
 
@@ -62,7 +62,18 @@ int plan(const PlanArguments& arguments) {
     throw InputError("--why: explains one search, so it cannot be used with --solver all");
   if (arguments.solver == "all")
     return give(arguments, question, {answer_of_all(arguments, question), {}});
-  return give(arguments, question, partition::explained_plan(question));
+  if (arguments.pareto) return trade_off(arguments, question);
+  return give(arguments, question, partition::plan_for(question, goal_of(arguments)));
+}
+
+partition::Goal goal_of(const PlanArguments& arguments) {
+  const std::optional<partition::Deadline> deadline = partition::deadline_of(arguments.deadline);
+  if (!deadline)
+    throw InputError(concat("--deadline: is '", arguments.deadline,
+                            "', must be a time such as 120ms, a factor of the fastest step of at "
+                            "least 1 such as 1.1x, or none"));
+  return {.objective = partition::objective_named(arguments.objective).value(),
+          .deadline = *deadline};
 }
 
 void take_options(const PlanArguments& arguments, Question& question) {
@@ -126,6 +137,15 @@ Question read_question(const PlanArguments& arguments) {
   return question;
 }
 
+/// The goal's plan of a shape, where the goal is not the shape's own: the fastest step.
+partition::Explained plan_of_shape(const PlanArguments& arguments, const Question& question,
+                                   const partition::Answer& fastest) {
+  const partition::Goal goal = goal_of(arguments);
+  if (goal.objective != partition::Objective::kTime || !goal.deadline.is_any())
+    return partition::plan_for(question, goal);
+  return arguments.why ? partition::explained_plan(question) : partition::Explained{fastest, {}};
+}
+
 int plan_for_ranks(const PlanArguments& arguments) {
   PlanArguments whole = arguments;
   whole.stages = arguments.ranks;
@@ -144,9 +164,8 @@ int plan_for_ranks(const PlanArguments& arguments) {
   whole.stages = tried.shape.stages;
   const Question asked =
       question_of(question, tried.shape, question.chain_at(tried.shape.micro_batch));
-  return give(
-      whole, asked,
-      arguments.why ? partition::explained_plan(asked) : partition::Explained{*tried.answer, {}});
+  if (arguments.pareto) return trade_off(whole, asked);
+  return give(whole, asked, plan_of_shape(arguments, asked, *tried.answer));
 }
 
 chain::Platform read_platform(const PlanArguments& arguments) {
@@ -252,7 +271,22 @@ std::optional<Question> left_open(const PlanArguments& arguments, const Question
   return is_open ? std::nullopt : std::optional(std::move(all));
 }
 
+/// Says that no plan meets the deadline, and what would.
+int give_up_in_time(const PlanArguments& arguments, const plan::Infeasible& why) {
+  if (arguments.json) std::cout << plan::to_json(why);
+  std::cerr << "trireme: --deadline is " << arguments.deadline << ", but the fastest step found in "
+            << to_text(why.available) << " takes " << report::time_text(why.least_step)
+            << ". Give --deadline " << report::time_text(why.least_step) << " or later";
+  if (why.least_budget > Bytes(0))
+    std::cerr << ", or --memory " << io::size_of_at_least(why.least_budget);
+  std::cerr << "\n";
+  return kInfeasible;
+}
+
+}  // namespace
+
 int give_up(const PlanArguments& arguments, const Question& question, const plan::Infeasible& why) {
+  if (why.reason == plan::Infeasible::Reason::kDeadline) return give_up_in_time(arguments, why);
   const bool open = arguments.solver == "auto" || arguments.solver == "all";
   // Shapes are compared by quick plans, which may find none where there is one.
   const bool is_exact = arguments.ranks == 0 && partition::has_exact_least_budget(question);
@@ -275,5 +309,4 @@ int give_up(const PlanArguments& arguments, const Question& question, const plan
   return kInfeasible;
 }
 
-}  // namespace
 }  // namespace trireme::app

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "trireme/partition/planner.h"
+#include "trireme/partition/goal.h"
 
 #include <optional>
 #include <string>
@@ -24,6 +24,9 @@ struct PlanArguments {
   std::string split_backward = "auto";  ///< auto | never
   std::string updates = "auto";         ///< auto, or a name of program::UpdatePlace
   std::optional<int> group;             ///< empty: the fastest
+  std::string objective = "time";       ///< a name of partition::Objective
+  std::string deadline = "none";        ///< as partition::deadline_of() reads it
+  bool pareto = false;
   std::string output, report;
   bool json = false;
   bool why = false, verbose = false;  ///< --why; with all decisions
@@ -37,6 +40,13 @@ struct PlanArguments {
 
 /// Copies the options that do not depend on chain, ranks and shape.
 void take_options(const PlanArguments& arguments, partition::Question& question);
+
+/// Throws InputError for a deadline that cannot be read.
+partition::Goal goal_of(const PlanArguments& arguments);
+
+/// Says why there is no plan, and what would help; returns the exit code.
+int give_up(const PlanArguments& arguments, const partition::Question& question,
+            const plan::Infeasible& why);
 
 /// Returns the exit code; throws InputError.
 int plan(const PlanArguments& arguments);

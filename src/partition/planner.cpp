@@ -44,11 +44,15 @@ Answer plan(const Question& question) {
 }
 
 Explained explained_plan(const Question& question) {
+  return explored_plan(question);
+}
+
+Explored explored_plan(const Question& question) {
   require_sound(question);
   const Question stored = with_store(question);
   Search search(stored, proposed);
   Answer answer = whole_answer(question.chain, search);
-  return {std::move(answer), search.reasons()};
+  return {{std::move(answer), search.reasons()}, search.plans()};
 }
 
 std::optional<Answer> quick_plan(const Question& question) {

@@ -2,13 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/report/sweep.h"
 
+#include "csv.h"
+
 #include "trireme/core/text.h"
 #include "trireme/io/json.h"
 
 namespace trireme::report {
 namespace {
 
-std::string csv_cell(const std::string& text);
 double overhead(Seconds step, Seconds ideal) {
   return ideal > Seconds(0) ? step / ideal - 1 : 0;
 }
@@ -55,14 +56,4 @@ std::string to_json(const Sweep& sweep) {
                        {"points", std::move(points)}});
 }
 
-namespace {
-
-std::string csv_cell(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
-  return quoted + "\"";
-}
-
-}  // namespace
 }  // namespace trireme::report

@@ -3,6 +3,8 @@
 
 #include "report/well_formed.h"
 
+#include "trireme/report/trade_off.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -137,6 +139,43 @@ TEST(SweepPage, SurvivesOneBudgetAndNoTime) {
   EXPECT_EQ(markup_fault(page), "");
   EXPECT_THAT(page, Not(HasSubstr("nan")));
   EXPECT_THAT(page, Not(HasSubstr("inf\"")));
+}
+
+/// Two plans of two stages; the second has clocks.
+std::vector<plan::Plan> two_plans() {
+  plan::Plan fast;
+  fast.solver = "joint, or so";
+  fast.step = Seconds(2);
+  fast.energy = Joules(400);
+  fast.recompute = Seconds(0.5);
+  fast.stages.resize(2);
+  plan::Plan lean = fast;
+  lean.step = Seconds(2.5);
+  lean.energy = Joules(300);
+  lean.recompute = Seconds(0);
+  lean.stages[0].forward_clock = lean.stages[1].forward_clock = "slow";
+  lean.stages[1].backward_clock = "a<b";
+  return {fast, lean};
+}
+
+TEST(TradeOff, HasALinePerPlan) {
+  EXPECT_EQ(trade_off_csv(two_plans()),
+            "step_s,energy_j,step_ratio,energy_ratio,recompute_s,plan\n"
+            "2,400,1,1,0.5,\"joint, or so, recomputes 500 ms\"\n"
+            "2.5,300,1.25,0.75,0,\"joint, or so, backward a<b on 1 stage, forward slow on 2 "
+            "stages\"\n");
+}
+
+TEST(TradeOff, PageIsWellFormedWithOneMarkPerPlan) {
+  const std::string page = trade_off_page(two_plans(), "chain <1>");
+  EXPECT_EQ(markup_fault(page), "");
+  EXPECT_THAT(page, HasSubstr("Energy against time: chain &lt;1&gt;"));
+  EXPECT_THAT(page, HasSubstr("-25.0 %"));
+  EXPECT_EQ(count_of(page, "<circle"), 2);
+}
+
+TEST(TradeOff, PageOfASinglePlanIsDrawnToo) {
+  EXPECT_EQ(markup_fault(trade_off_page({two_plans().front()}, "one")), "");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "trireme/partition/reasons.h"
 
 #include <optional>
+#include <vector>
 
 namespace trireme::partition {
 
@@ -20,6 +21,12 @@ struct Explained {
 };
 /// plan() together with the reasons for its answer. Throws as plan() does.
 Explained explained_plan(const Question& question);
+
+/// With every plan that was simulated and fits the budgets, in the order of the search.
+struct Explored : Explained {
+  std::vector<plan::Plan> plans;
+};
+Explored explored_plan(const Question& question);
 
 /// plan() in a fraction of the time, for comparing questions; the step is usually a few percent
 /// longer. Returns nothing where it would take as long as plan(), and now and then Infeasible where

@@ -271,6 +271,13 @@ plan::Infeasible Search::with_advice() const {
   return infeasible;
 }
 
+std::vector<plan::Plan> Search::plans() const {
+  std::vector<plan::Plan> plans;
+  for (const Judged& one : log_.all())
+    if (one.plan() != nullptr) plans.push_back(*one.plan());
+  return plans;
+}
+
 Reasons Search::reasons() const {
   Reasons reasons{.passed_over = log_.passed_over().size()};
   for (const Judged& one : log_.all())

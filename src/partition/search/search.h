@@ -28,6 +28,8 @@ class Search {
   Answer best();
   /// Reasons for the answer.
   Reasons reasons() const;
+  /// All plans that were simulated.
+  std::vector<plan::Plan> plans() const;
 
  private:
   /// Simulates the plainest choices with this solver and, where they leave something to gain, those

@@ -1,0 +1,62 @@
+// What a plan is for: the fastest step, or one of least energy, by a deadline; and the trade-off
+// between time and energy.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/core/units.h"
+#include "trireme/partition/planner.h"
+#include "trireme/partition/problem.h"
+
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trireme::partition {
+
+enum class Objective { kTime, kEnergy };
+
+/// "time", "energy", in the order of the enumeration.
+const std::vector<std::string>& objective_names();
+std::optional<Objective> objective_named(std::string_view name);
+
+/// Longest step allowed: a time, or a factor of the fastest step. By default any.
+struct Deadline {
+  Seconds time = kAnyTime;
+  double factor = std::numeric_limits<double>::infinity();
+
+  bool operator==(const Deadline&) const = default;
+  bool is_any() const { return *this == Deadline{}; }
+  /// In seconds, for this fastest step.
+  Seconds of(Seconds fastest) const;
+};
+/// "120ms", "1.1x" (a factor of at least 1), "none". Nothing for any other text.
+std::optional<Deadline> deadline_of(std::string_view text);
+
+struct Goal {
+  Objective objective = Objective::kTime;
+  Deadline deadline = {};
+};
+
+/// Plans within the budgets, from the fastest to that of least energy: each next one takes longer
+/// and less energy. Empty: nothing fits.
+using TradeOff = std::vector<plan::Plan>;
+
+/// The plan for a goal. Like plan(), but with a deadline that no plan meets it returns an
+/// Infeasible with Reason::kDeadline, and for kEnergy the plan of least energy in
+/// trade_off(question). Throws InputError also where neither the chain nor the platform says what
+/// energy costs, but the goal is kEnergy.
+Explained plan_for(const Question& question, const Goal& goal);
+
+/// The plans on the trade-off between time and energy that were found: of the search for the
+/// fastest step, of the same search with other prices of passes and copies, and with slower clocks
+/// (chain::RankSpec::clocks) where ranks name some. `goal` limits what is searched, not what is
+/// returned. It takes about ten times as long as plan().
+struct Traded {
+  Explained fastest;
+  TradeOff plans;
+};
+Traded trade_off(const Question& question, const Deadline& deadline);
+
+}  // namespace trireme::partition

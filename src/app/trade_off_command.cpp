@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trade_off_command.h"
+
+#include "exit_code.h"
+
+#include "trireme/core/text.h"
+#include "trireme/core/visible.h"
+#include "trireme/io/file.h"
+#include "trireme/report/text.h"
+#include "trireme/report/trade_off.h"
+
+#include <iostream>
+
+namespace trireme::app {
+
+int trade_off(const PlanArguments& arguments, const partition::Question& question) {
+  const partition::Traded traded = partition::trade_off(question, goal_of(arguments).deadline);
+  if (const auto* why = std::get_if<plan::Infeasible>(&traded.fastest.answer))
+    return give_up(arguments, question, *why);
+  const partition::TradeOff& plans = traded.plans;
+  const std::string csv = report::trade_off_csv(plans);
+  if (!arguments.csv.empty()) io::write_file(arguments.csv, csv);
+  if (!arguments.plot.empty())
+    io::write_file(arguments.plot, report::trade_off_page(plans, question.chain.name));
+  if (arguments.csv.empty() && arguments.plot.empty()) {
+    std::cout << csv;
+    return kDone;
+  }
+  std::cout << plans.size() << " plans from " << report::time_text(plans.front().step) << " and "
+            << to_text(plans.front().energy) << " to " << report::time_text(plans.back().step)
+            << " and " << to_text(plans.back().energy) << "\n";
+  for (const std::string& file : {arguments.csv, arguments.plot}) {
+    if (!file.empty()) std::cout << "written: " << visible(file) << "\n";
+  }
+  return kDone;
+}
+
+}  // namespace trireme::app
