@@ -5,6 +5,7 @@
 #include "trireme/core/units.h"
 #include "trireme/io/node.h"
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -39,13 +40,21 @@ struct Graph {
 /// By node, the later nodes that read its output, ascending.
 std::vector<std::vector<int>> users_of(const Graph& graph);
 
-/// Reads `trireme-graph/1`. Throws InputError with file, line, node and field: for a name given
-/// twice, an input that does not exist, comes later (a cycle) or is named twice, negative costs, a
-/// forward node that reads a backward one.
+/// Most nodes of a graph file, and its most bytes.
+inline constexpr int kMaxNodes = 100'000;
+inline constexpr Bytes kMaxGraphFile{std::int64_t{64} << 20};
+
+/// Reads `trireme-graph/1`: of a node `name`, `inputs` (names, in any order), `output_bytes`,
+/// `flops`, `compute_s`, `compute_j`, `backward`. A node with inputs must say `flops` or
+/// `compute_s`. Throws InputError with file, line, node (counted from 0) and field: for a name
+/// given twice, an input that does not exist, comes later (a cycle) or is named twice, negative
+/// costs, a forward node that reads a backward one, no nodes or more than kMaxNodes, outputs of
+/// more than 4 EiB together.
 Graph load_graph(const std::filesystem::path& file);
 Graph read_graph(const io::Node& document);
+/// A line per node; reads back as the same graph.
 std::string to_yaml(const Graph& graph);
-/// Digest of everything but the name.
+/// Digest of everything but the names, of the graph and of its nodes.
 std::string digest(const Graph& graph);
 
 }  // namespace trireme::graph

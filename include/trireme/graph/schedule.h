@@ -41,13 +41,13 @@ struct Fault {
 
 /// What a schedule costs.
 struct Outcome {
-  Seconds time;            ///< of the step
-  Seconds busy;            ///< part of it in which something is computed
-  Seconds recompute;       ///< part of busy: computations beyond the first of each node
+  Seconds time;       ///< of the step
+  Seconds busy;       ///< part of it in which something is computed
+  Seconds recompute;  ///< part of busy: computations beyond the first of each node
   Joules compute, recompute_energy, copies, idle;  ///< recompute_energy is part of compute
-  Bytes peak;              ///< most bytes held at once
-  std::size_t peak_at = 0; ///< action at which they are first held
-  Bytes offloaded;         ///< copied out
+  Bytes peak;                                      ///< most bytes held at once
+  std::size_t peak_at = 0;                         ///< action at which they are first held
+  Bytes offloaded;                                 ///< copied out
 
   Joules energy() const { return compute + copies + idle; }
 };
@@ -60,8 +60,8 @@ struct Span {
 struct Replayed {
   std::optional<Fault> fault;  ///< with one, the rest is meaningless
   Outcome outcome;
-  std::vector<Span> spans;     ///< by action; a drop takes no time
-  std::vector<Bytes> held;     ///< by action, bytes in memory while it runs
+  std::vector<Span> spans;  ///< by action; a drop takes no time
+  std::vector<Bytes> held;  ///< by action, bytes in memory while it runs
 };
 
 /// Runs a schedule. Memory is counted in the schedule's order: an action that would exceed
@@ -78,12 +78,22 @@ Replayed replay(const Problem& problem, const Schedule& schedule);
 /// most memory.
 Schedule keep_all(const Graph& graph);
 
-/// "compute 3", one action per line with `long`; compact: "c0 c1 o1 d0 i1", where runs of
-/// computations with ascending nodes are "c0-7" and drops of values that no later action reads are
-/// left out. parse_schedule() reads both and puts these drops back.
+/// One action per line, with the node's name as a comment: "copy_out 3  # conv2"; the words are
+/// compute, copy_out, copy_in, drop.
 std::string to_text(const Schedule& schedule, const Graph& graph);
+
+/// One line of words for a device: "c0-2 o1 c3 i1 c4". A letter stands for an action (c compute, o
+/// copy_out, i copy_in, d drop), "c0-2" for c0 c1 c2. Left out is the drop of a value right after
+/// the last action that needs it, before it is computed or copied in again; where several end with
+/// one action, in ascending order. A value that is not dropped there has a word "k" (kept) at that
+/// place.
 std::string to_compact(const Schedule& schedule, const Graph& graph);
-/// Throws InputError with the place and what was expected.
+
+/// Reads both forms, to the very schedule that was written, whether it can run or not. Text after
+/// "#" in a line is a comment. Throws InputError with the line or the word, and what was expected:
+/// for a node that the graph does not have, a "k" of a value that would not be dropped there, and
+/// more than kMaxActions.
+inline constexpr std::size_t kMaxActions = 1'000'000;
 Schedule parse_schedule(std::string_view text, const Graph& graph);
 
 }  // namespace trireme::graph
