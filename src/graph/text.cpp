@@ -115,7 +115,7 @@ const OpName& name_of(Op op) {
 }
 
 std::vector<std::vector<int>> ends_of(const Schedule& actions, const Graph& graph) {
-  constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+  constexpr auto kNone = static_cast<std::size_t>(-1);
   std::vector<std::vector<int>> ends(actions.size());
   std::vector<std::size_t> last_need(graph.nodes.size(), kNone);  // none before it is made
   const auto end = [&](int node) {

@@ -89,11 +89,13 @@ std::string to_text(const Schedule& schedule, const Graph& graph);
 /// place.
 std::string to_compact(const Schedule& schedule, const Graph& graph);
 
+/// Most actions that a text may say: a short one should not exhaust memory.
+inline constexpr std::size_t kMaxActions = 1'000'000;
+
 /// Reads both forms, to the very schedule that was written, whether it can run or not. Text after
 /// "#" in a line is a comment. Throws InputError with the line or the word, and what was expected:
 /// for a node that the graph does not have, a "k" of a value that would not be dropped there, and
 /// more than kMaxActions.
-inline constexpr std::size_t kMaxActions = 1'000'000;
 Schedule parse_schedule(std::string_view text, const Graph& graph);
 
 }  // namespace trireme::graph
