@@ -157,6 +157,7 @@ std::vector<Case> cases_of(const std::filesystem::path& configs) {
     const chain::Chain chain = chain::load_chain(chain_file);
     for (const auto& platform_file : files_in(configs / "platforms")) {
       const chain::Platform platform = chain::load_platform(platform_file);
+      if (platform.ranks.size() < 2) continue;  // a small device, for graphs
       const std::string name =
           concat(chain_file.stem().string(), " on ", platform_file.stem().string());
       add_pipelines(chain, platform, name, turn, cases);

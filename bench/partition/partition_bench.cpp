@@ -286,6 +286,7 @@ int gains(const std::filesystem::path& configs, const std::string& only) {
       question.splits_backward = false;  // as the alternatives' backwards are whole
       question.chain = chain::load_chain(chain_file);
       const chain::Platform platform = chain::load_platform(platform_file);
+      if (platform.ranks.size() < 2) continue;  // a small device, for graphs
       Tally tally;
       for (int stages = 2; stages <= static_cast<int>(platform.ranks.size()); stages *= 2) {
         if (stages > question.chain.length()) break;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/chain/chain.h"
 
-#include "read_time.h"
-
 #include "trireme/chain/cost_fields.h"
+#include "trireme/chain/read_time.h"
 #include "trireme/core/digest.h"
 #include "trireme/core/text.h"
 #include "trireme/io/terminal.h"

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/chain/platform.h"
 
-#include "read_time.h"
-
+#include "trireme/chain/read_time.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/io/terminal.h"
@@ -18,6 +17,7 @@ namespace {
 constexpr std::string_view kFormat = "trireme-platform/1";
 constexpr double kMinRate = 1e-6, kMaxRate = 1e18;
 constexpr double kMostWatts = 1e6;
+constexpr double kMaxFlops = 1e21;  // a second, or a joule
 constexpr Bytes kMaxOffload{std::int64_t{1} << 62};
 
 RankSpec read_rank(const io::Node& node);
@@ -25,6 +25,10 @@ void read_links(Platform& platform, const io::Node& node);
 LinkOverride read_override(const io::Node& node, int ranks);
 /// The two keys of a link, out of the map that holds them.
 LinkSpec read_link(io::MapReader& map);
+/// Time before a copy's bytes, which needs their rate beside it.
+Seconds read_latency(const io::Node& node, BytesPerSecond rate, std::string_view rate_key);
+/// 0 or at least 1.
+double read_flops(const io::Node& node);
 /// 12e9 (bytes per second) or "12GB/s".
 BytesPerSecond read_rate(const io::Node& node);
 
@@ -160,6 +164,14 @@ RankSpec read_rank(const io::Node& node) {
         if (const auto found = map.optional(key)) watts = Watts(found->number(0, kMostWatts));
       },
       rank.power);
+  if (const auto latency = map.optional("out_latency_s"))
+    rank.out_latency = read_latency(*latency, rank.out, "out_bytes_per_s");
+  if (const auto latency = map.optional("in_latency_s"))
+    rank.in_latency = read_latency(*latency, rank.in, "in_bytes_per_s");
+  if (const auto flops = map.optional("flops_per_s"))
+    rank.flops = FlopsPerSecond(read_flops(*flops));
+  if (const auto flops = map.optional("flops_per_j"))
+    rank.flops_energy = FlopsPerJoule(read_flops(*flops));
   if (const auto clocks = map.optional("clocks")) rank.clocks = read_clocks(*clocks);
   map.finish();
   return rank;
@@ -213,6 +225,21 @@ LinkSpec read_link(io::MapReader& map) {
   return link;
 }
 
+Seconds read_latency(const io::Node& node, BytesPerSecond rate, std::string_view rate_key) {
+  const Seconds latency = read_time(node);
+  if (latency > Seconds(0) && rate == BytesPerSecond(0))
+    node.fail(concat("is ", node.found(), ", must be 0 where ", rate_key,
+                     " is 0 or missing: nothing is copied there"));
+  return latency;
+}
+
+double read_flops(const io::Node& node) {
+  const double flops = node.number(0, kMaxFlops);
+  if (flops > 0 && flops < 1)
+    node.fail(concat("is ", node.found(), ", must be 0 (not said) or at least 1"));
+  return flops;
+}
+
 BytesPerSecond read_rate(const io::Node& node) {
   double rate = 0;
   if (node.kind() == io::Node::Kind::kScalar && node.text().ends_with("/s")) {
@@ -244,11 +271,14 @@ std::string rank_line(const RankSpec& rank) {
       concat("  - {memory_bytes: ", rank.memory.count(), ", host_bytes: ", rank.host.count(),
              ", disk_bytes: ", rank.disk.count(), ", out_bytes_per_s: ", to_text(rank.out.count()),
              ", in_bytes_per_s: ", to_text(rank.in.count()), ", speed: ", to_text(rank.speed));
-  walk_power(
-      [&](std::string_view key, const Watts& watts) {
-        if (watts > Watts(0)) line += concat(", ", key, ": ", to_text(watts.count()));
-      },
-      rank.power);
+  const auto write = [&](std::string_view key, const auto& value) {
+    if (value.count() > 0) line += concat(", ", key, ": ", to_text(value.count()));
+  };
+  walk_power(write, rank.power);
+  write("out_latency_s", rank.out_latency);
+  write("in_latency_s", rank.in_latency);
+  write("flops_per_s", rank.flops);
+  write("flops_per_j", rank.flops_energy);
   if (!rank.clocks.empty()) line += concat(", clocks: ", clocks_text(rank.clocks));
   return line + "}\n";
 }

@@ -3,6 +3,7 @@
 #include "trireme/chain/chain.h"
 #include "trireme/chain/platform.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -154,14 +155,18 @@ TEST(ExampleChains, HandOnTheConcatenationOfADenseLayer) {
   EXPECT_EQ(chain.output(3), Bytes(128 * 401'408));
 }
 
-TEST(ExamplePlatforms, AreTheseFive) {
-  EXPECT_EQ(names_in("platforms"),
-            (std::vector<std::string>{"h100-80-infiniband-32", "h100-80-infiniband-64",
-                                      "h100-80-nvlink-8", "mixed-pair", "pcie-24-8"}));
+const std::vector<std::string> kLarge{"h100-80-infiniband-32", "h100-80-infiniband-64",
+                                      "h100-80-nvlink-8", "mixed-pair", "pcie-24-8"};
+const std::vector<std::string> kSmall{"jetson-tx2", "mkr1000", "nrf52840", "raspberry-pi-4b"};
+
+TEST(ExamplePlatforms, AreFiveLargeAndFourSmallOnes) {
+  std::vector<std::string> all = kLarge;
+  all.insert(all.end(), kSmall.begin(), kSmall.end());
+  EXPECT_THAT(names_in("platforms"), testing::UnorderedElementsAreArray(all));
 }
 
-TEST(ExamplePlatforms, HaveRanksThatCanOffload) {
-  for (const std::string& name : names_in("platforms")) {
+TEST(ExamplePlatforms, HaveLargeRanksThatCanOffload) {
+  for (const std::string& name : kLarge) {
     SCOPED_TRACE(name);
     for (const RankSpec& rank : example_platform(name).ranks) {
       EXPECT_GT(rank.memory, Bytes(20'000'000'000));
@@ -171,6 +176,45 @@ TEST(ExamplePlatforms, HaveRanksThatCanOffload) {
       EXPECT_GE(rank.in, BytesPerSecond(25e9));
     }
   }
+}
+
+/// A row of the table of chips published with POET (ICML 2022): page-in and page-out, watts of
+/// copies; memory as in the paper's table of platforms.
+struct Chip {
+  std::string name;
+  std::int64_t memory;
+  double in_latency, in_rate, out_latency, out_rate, copy_watts;
+};
+
+TEST(ExamplePlatforms, CopyAsThePublishedChips) {
+  for (const Chip& chip :
+       {Chip{"mkr1000", 32 << 10, 1.09e-4, 4.617e6, 1.13e-4, 4.44e6, 0.33},
+        Chip{"nrf52840", 256 << 10, 1.09e-4, 4.617e6, 1.13e-4, 4.44e6, 0.33},
+        Chip{"raspberry-pi-4b", std::int64_t{2} << 30, 5.096e-6, 45.5e6, 1.853e-5, 24.5e6, 0.15},
+        Chip{"jetson-tx2", std::int64_t{8} << 30, 5.4e-4, 108.5e6, 2.396e-3, 94.37e6, 0.309}}) {
+    SCOPED_TRACE(chip.name);
+    const std::vector<RankSpec> ranks = example_platform(chip.name).ranks;
+    ASSERT_EQ(ranks.size(), 1U);
+    EXPECT_EQ(ranks[0].memory, Bytes(chip.memory));
+    EXPECT_EQ(ranks[0].offload_capacity(), Bytes(32'000'000'000));
+    EXPECT_DOUBLE_EQ(ranks[0].in_latency.count(), chip.in_latency);
+    EXPECT_DOUBLE_EQ(ranks[0].in.count(), chip.in_rate);
+    EXPECT_DOUBLE_EQ(ranks[0].out_latency.count(), chip.out_latency);
+    EXPECT_DOUBLE_EQ(ranks[0].out.count(), chip.out_rate);
+    EXPECT_EQ(ranks[0].power.copy_in, Watts(chip.copy_watts));
+    EXPECT_EQ(ranks[0].power.copy_out, Watts(chip.copy_watts));
+  }
+}
+
+TEST(ExamplePlatforms, ComputeWithTheWattsOfTheirFlops) {
+  for (const char* const name : {"mkr1000", "nrf52840", "jetson-tx2"}) {
+    const RankSpec rank = example_platform(name).ranks.front();
+    const double watts = rank.flops.count() / rank.flops_energy.count();
+    EXPECT_NEAR(watts / rank.power.busy.count(), 1, 1e-3) << name;
+  }
+  // The published figures of this board do not agree, as its file says.
+  const RankSpec pi = example_platform("raspberry-pi-4b").ranks.front();
+  EXPECT_NEAR(pi.flops.count() / pi.flops_energy.count() / pi.power.busy.count(), 16.6, 0.05);
 }
 
 TEST(ExamplePlatforms, HaveTheRanksOfTheirNames) {

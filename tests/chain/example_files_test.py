@@ -1,5 +1,5 @@
-"""The generator of configs/chains and configs/platforms: what is committed is what it writes, and
-its operations cost what was measured or published.
+"""The generators of configs/chains, configs/graphs and configs/platforms: what is committed is what
+they write, and operations of chains cost what was measured or published.
 """
 # SPDX-License-Identifier: Apache-2.0
 import subprocess
@@ -19,16 +19,18 @@ from operations import Layer
 class Files(unittest.TestCase):
     def test_are_what_the_generator_writes(self):
         with tempfile.TemporaryDirectory() as folder:
-            program = CONFIGS / "chains/generate.py"
-            subprocess.run([sys.executable, "-B", program, "--folder", folder], check=True)
+            for program in ("chains/generate.py", "graphs/generate.py"):
+                subprocess.run([sys.executable, "-B", CONFIGS / program, "--folder", folder],
+                               check=True)
             written = {path.relative_to(folder): path.read_bytes()
                        for path in Path(folder).rglob("*") if path.is_file()}
         committed = {path.relative_to(CONFIGS): path.read_bytes()
-                     for name in ("chains", "platforms") for path in (CONFIGS / name).iterdir()
+                     for name in ("chains", "graphs", "platforms")
+                     for path in (CONFIGS / name).iterdir()
                      if path.suffix in (".yaml", ".md")}
         self.assertEqual(sorted(written), sorted(committed))
         for path, text in written.items():
-            self.assertEqual(text, committed[path], f"{path}: run configs/chains/generate.py")
+            self.assertEqual(text, committed[path], f"{path}: run generate.py of chains and graphs")
 
 
 class MultiplyAdds(unittest.TestCase):

@@ -30,7 +30,8 @@ TEST(ReadPlatform, ReadsEveryField) {
       "ranks:\n"
       "  - {memory_bytes: 24GiB, host_bytes: 1KiB, disk_bytes: 2KiB, out_bytes_per_s: 12e9,\n"
       "     in_bytes_per_s: 11GB/s, speed: 0.5, busy_w: 700, idle_w: 70.5, copy_out_w: 3,\n"
-      "     copy_in_w: 0.33, clocks: [{name: 1200MHz, time: 1.5, power: 0.5}]}\n"
+      "     copy_in_w: 0.33, out_latency_s: 113us, in_latency_s: 1e-4, flops_per_s: 6.37e6,\n"
+      "     flops_per_j: 5.8e8, clocks: [{name: 1200MHz, time: 1.5, power: 0.5}]}\n"
       "  - {memory_bytes: 7}\n"
       "channel_buffers: 1.5\n"
       "links:\n"
@@ -48,6 +49,10 @@ TEST(ReadPlatform, ReadsEveryField) {
                                  .idle = Watts(70.5),
                                  .copy_out = Watts(3),
                                  .copy_in = Watts(0.33)},
+                       .out_latency = Seconds(113e-6),
+                       .in_latency = Seconds(1e-4),
+                       .flops = FlopsPerSecond(6.37e6),
+                       .flops_energy = FlopsPerJoule(5.8e8),
                        .clocks = {{.name = "1200MHz", .time = 1.5, .power = 0.5}}};
   const LinkSpec common{.rate = BytesPerSecond(1048576), .latency = Seconds(5e-6)};
   const LinkOverride other{.from = 1, .to = 0, .link = {BytesPerSecond(2e9), Seconds(0)}};
@@ -112,6 +117,7 @@ TEST(ToYaml, ReadsBackAsTheSamePlatform) {
   };
   const auto rate = [&] { return BytesPerSecond(static_cast<double>(random() % 1000) / 7 + 0.1); };
   const auto watts = [&] { return Watts(static_cast<double>(random() % 3) / 3); };
+  const auto flops = [&] { return static_cast<double>(random() % 3) * 1e9 / 7; };
   for (int i = 0; i < 200; ++i) {
     Platform platform;
     const int count = static_cast<int>(1 + random() % 5);
@@ -122,7 +128,11 @@ TEST(ToYaml, ReadsBackAsTheSamePlatform) {
                                 rate(),
                                 rate(),
                                 1.0 / (1.0 + r),
-                                {watts(), watts(), watts(), watts()}});
+                                {watts(), watts(), watts(), watts()},
+                                Seconds(watts().count()),
+                                Seconds(watts().count()),
+                                FlopsPerSecond(flops()),
+                                FlopsPerJoule(flops())});
       for (std::size_t clock = random() % 3; clock > 0; --clock)
         platform.ranks.back().clocks.push_back({.name = "clock: " + std::to_string(clock),
                                                 .time = 1 + rate().count(),
@@ -135,6 +145,16 @@ TEST(ToYaml, ReadsBackAsTheSamePlatform) {
       platform.overrides.push_back({r, 0, {rate(), Seconds(1e-6 / r)}});
     EXPECT_EQ(read(to_yaml(platform)), platform) << to_yaml(platform);
   }
+}
+
+TEST(ToYaml, LeavesOutWhatARankDoesNotSay) {
+  // The digests of plans for platforms without these keys stay what they were.
+  EXPECT_EQ(to_yaml(uniform_platform(1, Bytes(5))),
+            "format: trireme-platform/1\nranks:\n"
+            "  - {memory_bytes: 5, host_bytes: 0, disk_bytes: 0, out_bytes_per_s: 0, "
+            "in_bytes_per_s: 0, speed: 1}\n"
+            "channel_buffers: 0\nlinks:\n  default: {bytes_per_s: 0, latency_s: 0}\n"
+            "  overrides: []\n");
 }
 
 TEST(LoadPlatform, ReadsWhatWasSaved) {
@@ -187,6 +207,20 @@ TEST(ReadPlatform, RefusesWhatIsBroken) {
        "3: ranks[0].disc_bytes is not a key here (did you mean 'disk_bytes'?)"},
       {"format: trireme-platform/1\nranks:\n- {memory_bytes: 1, idle_w: -3}\n",
        "3: ranks[0].idle_w is -3, must be a number from 0 to 1e+06"},
+      {"format: trireme-platform/1\nranks:\n- {memory_bytes: 1, out_latency_s: 5us}\n",
+       "3: ranks[0].out_latency_s is 5us, must be 0 where out_bytes_per_s is 0 or missing: nothing "
+       "is copied there"},
+      {"format: trireme-platform/1\nranks:\n- {memory_bytes: 1, out_bytes_per_s: 1, in_latency_s: "
+       "1}\n",
+       "3: ranks[0].in_latency_s is 1, must be 0 where in_bytes_per_s is 0 or missing: nothing is "
+       "copied there"},
+      {"format: trireme-platform/1\nranks:\n- {memory_bytes: 1, in_bytes_per_s: 1, in_latency_s: "
+       "-1}\n",
+       "3: ranks[0].in_latency_s is -1, must be a time such as 1.5ms or 60 (seconds)"},
+      {"format: trireme-platform/1\nranks:\n- {memory_bytes: 1, flops_per_s: 1e22}\n",
+       "3: ranks[0].flops_per_s is 1e22, must be a number from 0 to 1e+21"},
+      {"format: trireme-platform/1\nranks:\n- {memory_bytes: 1, flops_per_j: 0.5}\n",
+       "3: ranks[0].flops_per_j is 0.5, must be 0 (not said) or at least 1"},
       {kTwoRanks + "channel_buffers: -1\n",
        "3: channel_buffers is -1, must be a number from 0 to 1000"},
       {kTwoRanks + "link: {}\n", "3: link is not a key here (did you mean 'links'?)"},

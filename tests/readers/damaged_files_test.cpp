@@ -15,6 +15,8 @@
 #include "trireme/config/huggingface.h"
 #include "trireme/config/job.h"
 #include "trireme/core/error.h"
+#include "trireme/graph/graph.h"
+#include "trireme/graph/schedule.h"
 #include "trireme/io/file.h"
 #include "trireme/plan/plan.h"
 
@@ -69,10 +71,31 @@ TEST(DamagedFiles, OfChainsAreReadOrRefused) {
 }
 
 TEST(DamagedFiles, OfPlatformsAreReadOrRefused) {
-  for (const char* const name : {"platforms/mixed-pair.yaml", "platforms/pcie-24-8.yaml"})
+  for (const char* const name :
+       {"platforms/mixed-pair.yaml", "platforms/pcie-24-8.yaml", "platforms/nrf52840.yaml"})
     expect_read_or_refused(shipped(name), [](const std::string& text) {
       const chain::Platform read = chain::read_platform(io::parse(text, "platform.yaml"));
       chain::read_platform(io::parse(chain::to_yaml(read), "again"));
+    });
+}
+
+TEST(DamagedFiles, OfGraphsAreReadOrRefused) {
+  expect_read_or_refused(shipped("graphs/bert-block.yaml"), [](const std::string& text) {
+    const graph::Graph read = graph::read_graph(io::parse(text, "graph.yaml"));
+    EXPECT_EQ(graph::to_yaml(graph::read_graph(io::parse(graph::to_yaml(read), "again"))),
+              graph::to_yaml(read));
+  });
+}
+
+TEST(DamagedFiles, OfSchedulesAreReadOrRefused) {
+  const graph::Graph graph =
+      graph::load_graph(TRIREME_SOURCE_DIR "/configs/graphs/bert-block.yaml");
+  const std::string compact = "c0-9 o3 c10-15 k15 c16-18 d15 c4-6 i3 c19-30";
+  for (const std::string& good : {compact, to_text(parse_schedule(compact, graph), graph)})
+    expect_read_or_refused(good, [&](const std::string& text) {
+      const graph::Schedule read = parse_schedule(text, graph);
+      EXPECT_EQ(parse_schedule(to_compact(read, graph), graph), read) << text;
+      EXPECT_EQ(parse_schedule(to_text(read, graph), graph), read) << text;
     });
 }
 

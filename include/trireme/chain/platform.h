@@ -38,6 +38,11 @@ struct RankSpec {
   BytesPerSecond in{0};   ///< offload tier to device
   double speed = 1.0;     ///< relative: a layer takes forward / speed
   Power power;
+  Seconds out_latency{0};   ///< of one copy, before its bytes; 0 for a chain's copies
+  Seconds in_latency{0};    ///< the same, from the offload tier
+  FlopsPerSecond flops{0};  ///< for computations whose time nobody has measured; 0: not said
+  FlopsPerJoule flops_energy{
+      0};  ///< for computations whose joules nobody has measured; 0: not said
   std::vector<Clock> clocks = {};  ///< besides the usual one; names differ
 
   /// All of the offload tier.
@@ -102,9 +107,10 @@ Seconds half_of_a_sum(const LinkSpec& link, int replicas, Bytes size);
 /// Reads `trireme-platform/1`; `links: {default: {...}, overrides: [{between: [0, 1], ...}]}` or
 /// one flat default; `replicas: {...}` is the link between replicas. Only `memory_bytes` must be
 /// there; the power model of a rank is `busy_w`, `idle_w`, `copy_out_w`, `copy_in_w`, its further
-/// clocks are `clocks: [{name: 1200MHz, time: 1.15, power: 0.7}]`; units are read ("24GiB",
+/// clocks are `clocks: [{name: 1200MHz, time: 1.15, power: 0.7}]`; for graphs there are
+/// `flops_per_s`, `flops_per_j`, `out_latency_s`, `in_latency_s`. Units are read ("24GiB",
 /// "12GB/s", "5us"). Throws InputError with file, line, rank and field; also for an offload tier
-/// over 4 EiB.
+/// over 4 EiB, and for the latency of copies without a rate.
 Platform load_platform(const std::filesystem::path& file);
 Platform read_platform(const io::Node& document);
 std::string to_yaml(const Platform& platform);

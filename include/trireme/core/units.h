@@ -1,5 +1,5 @@
-// Quantities with a unit: bytes, seconds, bytes per second, joules, watts. Base units only;
-// prefixes exist only in text.
+// Quantities with a unit: bytes, seconds, bytes per second, joules, watts,
+// floating-point operations per second and per joule. Base units only; prefixes exist only in text.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -65,6 +65,8 @@ using Seconds = Quantity<struct SecondsTag, double>;
 using BytesPerSecond = Quantity<struct BytesPerSecondTag, double>;
 using Joules = Quantity<struct JoulesTag, double>;
 using Watts = Quantity<struct WattsTag, double>;
+using FlopsPerSecond = Quantity<struct FlopsPerSecondTag, double>;
+using FlopsPerJoule = Quantity<struct FlopsPerJouleTag, double>;
 
 /// A clock's duration in seconds.
 constexpr Seconds to_seconds(std::chrono::duration<double> time) {

@@ -1,4 +1,4 @@
-// Times in the files of chains and platforms.
+// Times in the files of chains, platforms and graphs.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,8 +7,8 @@
 
 namespace trireme::chain {
 
-/// Reads a time. Throws InputError for more than thirty years: sums over any chain stay finite and
-/// exact enough.
+/// Reads a time. Throws InputError for more than thirty years: sums over any chain or graph stay
+/// finite and exact enough.
 Seconds read_time(const io::Node& node);
 
 }  // namespace trireme::chain
