@@ -231,7 +231,7 @@ def platforms():
     return {
         "h100-80-nvlink-8": platform_text(f"""\
 # One node of 8 H100-like GPUs, all joined by NVLink: 450 GB/s each way (data sheet).
-{h100}""", [rank_text(**H100_RANK)] * 8, nvlink),
+{h100}{POWER_COMMENT}""", [rank_text(**H100_RANK, power=power_text(700, 100, 1980))] * 8, nvlink),
         "h100-80-infiniband-32": infiniband(
             4, "# Four nodes of 8 H100-like GPUs: ranks 0-7, 8-15, 16-23 and 24-31."),
         "h100-80-infiniband-64": infiniband(
@@ -240,7 +240,7 @@ def platforms():
 # One node with 8 cards of 24 GB. PCIe 4 x16 is 32 GB/s each way on paper, and copies from pinned
 # memory reach about 25. Such cards reach each other through host memory only: half of that. Host
 # memory and disk: an eighth of a node with 256 GB and 2 TB, less the system's.
-""", [rank_text(**CARD_RANK)] * 8, through_host),
+""" + POWER_COMMENT, [rank_text(**CARD_RANK, power=power_text(450, 30, 2520))] * 8, through_host),
         "mixed-pair": platform_text("""\
 # One host with two unlike cards: 80 GB, and 24 GB at half the speed. The first is the device that
 # the chain's times are for. Both are on PCIe 4 x16: pinned copies at 25 GB/s, through host memory
@@ -250,9 +250,24 @@ def platforms():
     }
 
 
-def rank_text(memory, host, disk, copy, speed=1):
+def rank_text(memory, host, disk, copy, speed=1, power=""):
     return (f"memory_bytes: {memory}, host_bytes: {host}, disk_bytes: {disk}, "
-            f"out_bytes_per_s: {copy}, in_bytes_per_s: {copy}, speed: {speed}")
+            f"out_bytes_per_s: {copy}, in_bytes_per_s: {copy}, speed: {speed}{power}")
+
+
+POWER_COMMENT = """\
+# busy_w is the board's power limit (data sheet), idle_w and the watts of copies are guesses. Clocks are
+# a model: at the share f of the usual clock a pass takes 1 / f of its time and 0.25 + 0.75 f^3 of its
+# watts, a part that does not depend on the clock and one that goes with clock and voltage squared.
+"""
+
+
+def power_text(busy, idle, mhz):
+    shares = [1 - k / 20 for k in range(1, 9)]
+    clocks = ", ".join(f"{{name: {round(mhz * f / 15) * 15}MHz, time: {1 / f:.3f}, "
+                       f"power: {0.25 + 0.75 * f ** 3:.3f}}}" for f in shares)
+    return (f",\n     busy_w: {busy}, idle_w: {idle}, copy_out_w: 10, copy_in_w: 10,"
+            f"\n     clocks: [{clocks}]")
 
 
 def platform_text(comment, ranks, link, overrides=()):

@@ -27,6 +27,12 @@
 namespace trireme::app {
 namespace {
 
+/// Whether the goal is another than the fastest step.
+bool has_goal(const PlanArguments& arguments) {
+  const partition::Goal goal = goal_of(arguments);
+  return goal.objective != partition::Objective::kTime || !goal.deadline.is_any();
+}
+
 using partition::Question;
 
 /// Prints assumptions to standard error.
@@ -56,10 +62,17 @@ int plan(const PlanArguments& arguments) {
   if (arguments.stages > 1 && (arguments.sweep > 0 || arguments.solver == "all"))
     throw InputError(concat(arguments.sweep > 0 ? "--sweep" : "--solver all",
                             ": is for one stage, but --stages is ", arguments.stages));
+  if (arguments.sweep > 0 && has_goal(arguments))
+    throw InputError(
+        "--sweep: compares times, so it cannot be used with --objective energy or --deadline");
   if (arguments.sweep > 0) return sweep(arguments, question);
   if (arguments.solver == "auto" && arguments.stages == 1) tell_left_out(question);
   if (arguments.why && arguments.solver == "all")
     throw InputError("--why: explains one search, so it cannot be used with --solver all");
+  if (arguments.solver == "all" && (arguments.pareto || has_goal(arguments)))
+    throw InputError(
+        "--solver all: compares solvers by time, so it cannot be used with --objective energy, "
+        "--deadline or --pareto");
   if (arguments.solver == "all")
     return give(arguments, question, {answer_of_all(arguments, question), {}});
   if (arguments.pareto) return trade_off(arguments, question);
@@ -140,9 +153,7 @@ Question read_question(const PlanArguments& arguments) {
 /// The goal's plan of a shape, where the goal is not the shape's own: the fastest step.
 partition::Explained plan_of_shape(const PlanArguments& arguments, const Question& question,
                                    const partition::Answer& fastest) {
-  const partition::Goal goal = goal_of(arguments);
-  if (goal.objective != partition::Objective::kTime || !goal.deadline.is_any())
-    return partition::plan_for(question, goal);
+  if (has_goal(arguments)) return partition::plan_for(question, goal_of(arguments));
   return arguments.why ? partition::explained_plan(question) : partition::Explained{fastest, {}};
 }
 

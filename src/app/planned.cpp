@@ -47,6 +47,7 @@ Planned load_planned(const PlanFiles& files) {
   take_up(planned);
   require_windows(planned, files.plan);
   try {
+    planned.clocks = partition::clocks_of(planned.platform, planned.plan);
     planned.program = plan::compile(planned.plan, planned.chain);
   } catch (const InputError& error) {
     throw InputError(concat(files.plan, ": ", error.what()));

@@ -26,6 +26,7 @@ struct Planned {
   program::Program program;
   std::vector<Bytes> static_bytes, optimizer_away;  ///< by rank
   std::vector<chain::OffloadWeights> streamed;      ///< as in simulate::Setting
+  std::vector<simulate::LayerClocks> clocks;        ///< as in simulate::Setting
 
   /// On this platform, or on another.
   simulate::Setting setting() const { return setting(platform); }
@@ -38,7 +39,8 @@ struct Planned {
             .streamed = streamed,
             .weights_at_once = plan.weights_at_once,
             .replicas = plan.replicas,
-            .optimizer_shards = plan.optimizer_shards};
+            .optimizer_shards = plan.optimizer_shards,
+            .clocks = clocks};
   }
 };
 

@@ -165,6 +165,12 @@ Result Preparing::given(plan::Plan plan) {
     out_ << "note: " << visible(job_.plan.file)
          << " was planned with other costs than this job's; what is predicted is for these\n";
   plan.chain_digest = digest;
+  if (std::any_of(plan.stages.begin(), plan.stages.end(), plan::has_clocks)) {
+    if (speaks())
+      out_ << "note: " << visible(job_.plan.file)
+           << " names clocks; they are not set, and what is predicted is for the usual ones\n";
+    for (plan::StagePlan& stage : plan.stages) stage.forward_clock = stage.backward_clock = "";
+  }
   const partition::Question question = question_of(costs, plan.optimizer_shards);
   require_state(plan, question.chain, job_);
   return carried_out(question, std::move(plan), std::move(costs));

@@ -25,6 +25,8 @@ std::string recompute_card(const Timelines& timelines);
 std::string peak_card(const StepFigures& step);
 std::string kept_card(const plan::Plan& plan);
 std::string copies_card(const Timelines& timelines);
+/// Predicted energy, where the chain or the platform says what it costs; "" elsewhere.
+std::string energy_card(const Timelines& timelines);
 Seconds copies_of(const Simulation& simulation);
 /// Share of the copies that overlapped with compute; for a step with copies.
 std::string overlap_text(const Simulation& simulation);
@@ -73,7 +75,8 @@ std::string cards(const StepFigures& step) {
   if (step.timelines.main() == nullptr) return "";
   return element("div", {{"class", "cards"}},
                  step_card(step) + bubble_card(step.timelines) + recompute_card(step.timelines) +
-                     peak_card(step) + kept_card(step.plan) + copies_card(step.timelines)) +
+                     peak_card(step) + kept_card(step.plan) + copies_card(step.timelines) +
+                     energy_card(step.timelines)) +
          "\n";
 }
 
@@ -125,6 +128,8 @@ std::vector<std::vector<std::string>> stage_rows(const plan::Plan& plan) {
   if (some_streamed) rows.front().emplace_back("layers streamed");
   const bool is_split = plan::has_split_backward(plan);
   if (is_split) rows.front().emplace_back("weight gradients deferred");
+  const bool some_clocks = std::any_of(plan.stages.begin(), plan.stages.end(), plan::has_clocks);
+  if (some_clocks) rows.front().insert(rows.front().end(), {"forward clock", "backward clock"});
   for (std::size_t k = 0; k < plan.stages.size(); ++k) {
     const plan::StagePlan& stage = plan.stages[k];
     rows.push_back({concat(k + 1), concat(stage.rank),
@@ -137,6 +142,9 @@ std::vector<std::vector<std::string>> stage_rows(const plan::Plan& plan) {
     if (some_away) rows.back().push_back(to_text(stage.optimizer_away));
     if (some_streamed) rows.back().push_back(concat(stage.streamed.size()));
     if (is_split) rows.back().push_back(stage.weights_behind ? concat(*stage.weights_behind) : "-");
+    if (some_clocks)
+      for (const std::string& clock : {stage.forward_clock, stage.backward_clock})
+        rows.back().push_back(clock.empty() ? "usual" : clock);
   }
   return rows;
 }
@@ -218,6 +226,20 @@ std::string copies_card(const Timelines& timelines) {
     more.push_back(concat("predicted ", to_text(moved_by(*timelines.predicted)), ", ",
                           overlap_text(*timelines.predicted)));
   return card("moved", to_text(moved_by(main)), more);
+}
+
+std::string energy_card(const Timelines& timelines) {
+  if (timelines.predicted == nullptr) return "";
+  const simulate::Energy& energy = timelines.predicted->energy;
+  if (energy.all() == Joules(0)) return "";
+  std::vector<std::string> more{"per step, predicted"};
+  const auto add = [&](Joules part, std::string_view of) {
+    if (part > Joules(0)) more.push_back(concat(to_text(part), " ", of));
+  };
+  add(energy.recompute, "recompute");
+  add(energy.copies, "copies");
+  add(energy.idle, "idle");
+  return card("energy", to_text(energy.all()), more);
 }
 
 Bytes moved_by(const Simulation& simulation, const MovedKind& kind) {

@@ -124,8 +124,10 @@ std::string stage_section(const plan::StagePlan& stage, const chain::Chain& chai
   std::string out = heading(concat("Layers ", program.first_layer, " to ", program.last_layer,
                                    " on rank ", stage.rank, ", for one micro-batch"));
   out += element("pre", {},
-                 escaped(concat("forward: ", actions_text(program.forward),
-                                "\nbackward: ", actions_text(program.backward)))) +
+                 escaped(concat(
+                     plan::has_clocks(stage) ? concat("clocks: ", clocks_text(stage), "\n") : "",
+                     "forward: ", actions_text(program.forward),
+                     "\nbackward: ", actions_text(program.backward)))) +
          "\n";
   for (std::size_t i = 0; i < stage.mix.others.size(); ++i) {
     const program::StageProgram& other = stage.mix.others[i];

@@ -104,6 +104,11 @@ Seconds ideal_step(const simulate::Simulation& simulation) {
   return simulation.ranks.empty() ? work : work / static_cast<double>(simulation.ranks.size());
 }
 
+std::string clocks_text(const plan::StagePlan& stage) {
+  const auto shown = [](const std::string& name) { return name.empty() ? "the usual one" : name; };
+  return concat(shown(stage.forward_clock), " forward, ", shown(stage.backward_clock), " backward");
+}
+
 std::string energy_text(const plan::Plan& plan, const simulate::Simulation& simulation) {
   const simulate::Energy& energy = simulation.energy;
   if (energy.all() == Joules(0)) return "";
@@ -199,6 +204,7 @@ std::string stage_text(const plan::StagePlan& stage, int group, const simulate::
   text += concat("\nkept      ", exact_text(predicted.kept), " per micro-batch in flight\n");
   text += concat("moved     ", exact_text(predicted.offloaded),
                  " of activations per micro-batch, to the offload tier\n");
+  if (plan::has_clocks(stage)) text += concat("clocks    ", clocks_text(stage), "\n");
   text += listed("forward", actions_text(program.forward));
   text += listed("backward", actions_text(program.backward));
   for (std::size_t i = 0; i < stage.mix.others.size(); ++i) {

@@ -52,6 +52,24 @@ TEST(PlanPage, NeedsNothingFromOutside) {
   EXPECT_EQ(outside_of(page_of_four_layers()), "");
 }
 
+// Each rank computes for 6 of 9 s.
+TEST(PlanPage, ShowsEnergyAndClocksWhereThereAreSome) {
+  const chain::Chain chain = two_layers();
+  chain::Platform platform = chain::uniform_platform(2, Bytes(0));
+  plan::Plan plan = two_stages(2);
+  const auto page = [&] { return plan_page(plan, chain, timeline(plan, chain, platform)); };
+  EXPECT_THAT(page(), Not(HasSubstr(">energy<")));
+  EXPECT_THAT(page(), Not(HasSubstr("backward clock")));
+  for (chain::RankSpec& rank : platform.ranks) rank.power = {.busy = Watts(100), .idle = Watts(10)};
+  plan.stages[1].backward_clock = "1200MHz";
+  const std::string shown = page();
+  EXPECT_EQ(markup_fault(shown), "");
+  EXPECT_THAT(shown, HasSubstr(">1.26 kJ<"));
+  EXPECT_THAT(shown, HasSubstr("60.0 J idle"));
+  EXPECT_THAT(shown, HasSubstr("backward clock"));
+  EXPECT_THAT(shown, HasSubstr(">1200MHz<"));
+}
+
 TEST(PlanPage, DrawsABlockPerRun) {
   const std::string page = page_of_four_layers();
 

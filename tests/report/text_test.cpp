@@ -12,6 +12,7 @@ namespace {
 
 using program::Op;
 using testing::HasSubstr;
+using testing::Not;
 
 TEST(ActionsText, NamesActionsOneByOne) {
   EXPECT_EQ(actions_text({{Op::kForwardKeep, 1}, {Op::kForwardTape, 2}, {Op::kForwardTape, 3}}),
@@ -150,6 +151,17 @@ TEST(SimulationJson, HoldsTheNumbersOfTheTable) {
   EXPECT_EQ(document["ranks"][0]["wait_for_ranks_s"], 3);
   EXPECT_EQ(document["ranks"][0]["moved_state_bytes"], 0);
   EXPECT_EQ(document["ranks"][0]["moved_weights_bytes"], 0);
+}
+
+TEST(PlanText, NamesTheClocksOfStagesThatHaveOthersThanTheUsualOne) {
+  const chain::Chain chain = two_layers();
+  plan::Plan plan = two_stages(2);
+  const auto text = [&] {
+    return plan_text(plan, chain, timeline(plan, chain, chain::uniform_platform(2, Bytes(0))));
+  };
+  EXPECT_THAT(text(), Not(HasSubstr("clocks")));
+  plan.stages[1].backward_clock = "1200MHz";
+  EXPECT_THAT(text(), HasSubstr("clocks    the usual one forward, 1200MHz backward\n"));
 }
 
 // Each rank computes for 6 of 9 s.

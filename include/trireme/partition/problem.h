@@ -151,6 +151,11 @@ Bytes static_bytes(const chain::Chain& chain, int first, int last);
 /// at a time.
 Bytes saved_bytes(const chain::Chain& chain, const std::vector<int>& layers, int at_once);
 
+/// Setting::clocks of a plan: the factors of the clocks that its stages name. Throws InputError for
+/// a clock that the platform does not name.
+std::vector<simulate::LayerClocks> clocks_of(const chain::Platform& platform,
+                                             const plan::Plan& plan);
+
 /// The setting in which the validator and the simulator run a plan. The problem must outlive it.
 simulate::Setting setting_of(const Problem& problem, const plan::Plan& plan);
 

@@ -46,6 +46,9 @@ std::string passes_text(const plan::Plan& plan);
 /// Step time if ranks shared all work evenly, without waits or recomputation.
 Seconds ideal_step(const simulate::Simulation& simulation);
 
+/// "1200MHz forward, the usual one backward": the clocks of a stage's passes.
+std::string clocks_text(const plan::StagePlan& stage);
+
 /// "energy    12.0 J per step: 9.00 J compute (1.00 J recompute), 2.00 J copies, 1.00 J idle", a
 /// line, of each replica where there are several; empty where neither chain nor platform says what
 /// energy costs.

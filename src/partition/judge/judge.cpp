@@ -101,19 +101,6 @@ simulate::ClockFactors factors_of(const chain::RankSpec& rank, const std::string
   return {.time = clock->time, .power = clock->power};
 }
 
-/// Setting::clocks of a plan.
-std::vector<simulate::LayerClocks> clocks_of(const Problem& problem, const plan::Plan& plan) {
-  if (std::none_of(plan.stages.begin(), plan.stages.end(), plan::has_clocks)) return {};
-  std::vector<simulate::LayerClocks> clocks(at(problem.chain.length() + 1));
-  for (const plan::StagePlan& stage : plan.stages) {
-    const chain::RankSpec& rank = problem.platform.ranks[at(stage.rank)];
-    for (int i = stage.program.first_layer; i <= stage.program.last_layer; ++i)
-      clocks[at(i)] = {.forward = factors_of(rank, stage.forward_clock),
-                       .backward = factors_of(rank, stage.backward_clock)};
-  }
-  return clocks;
-}
-
 /// Clears the settings of an overlapped optimizer step where the plan has none.
 void with_updates_that_are(plan::Plan& plan) {
   const std::vector<std::vector<int>> updated = plan::updated_layers(plan);
@@ -173,6 +160,19 @@ std::vector<Bytes> room_of(const Problem& problem, const plan::Plan& plan) {
 
 }  // namespace
 
+std::vector<simulate::LayerClocks> clocks_of(const chain::Platform& platform,
+                                             const plan::Plan& plan) {
+  if (std::none_of(plan.stages.begin(), plan.stages.end(), plan::has_clocks)) return {};
+  std::vector<simulate::LayerClocks> clocks(at(plan.stages.back().program.last_layer + 1));
+  for (const plan::StagePlan& stage : plan.stages) {
+    const chain::RankSpec& rank = platform.ranks[at(stage.rank)];
+    for (int i = stage.program.first_layer; i <= stage.program.last_layer; ++i)
+      clocks[at(i)] = {.forward = factors_of(rank, stage.forward_clock),
+                       .backward = factors_of(rank, stage.backward_clock)};
+  }
+  return clocks;
+}
+
 simulate::Setting setting_of(const Problem& problem, const plan::Plan& plan) {
   std::vector<LayerRuns> runs(problem.platform.ranks.size());
   for (const plan::StagePlan& stage : plan.stages)
@@ -198,7 +198,7 @@ simulate::Setting setting_of(const Problem& problem, const plan::Plan& plan) {
           .weights_at_once = plan.weights_at_once,
           .replicas = problem.replicas,
           .optimizer_shards = plan.optimizer_shards,
-          .clocks = clocks_of(problem, plan)};
+          .clocks = clocks_of(problem.platform, plan)};
 }
 
 simulate::Simulation simulated(const Problem& problem, const plan::Plan& plan,
@@ -296,7 +296,7 @@ plan::StagePrediction predicted_alone(const Problem& problem, const plan::StageP
 }
 
 std::optional<plan::Plan> predicted_again(const Problem& problem, plan::Plan plan) {
-  const std::vector<simulate::LayerClocks> clocks = clocks_of(problem, plan);
+  const std::vector<simulate::LayerClocks> clocks = clocks_of(problem.platform, plan);
   for (plan::StagePlan& stage : plan.stages)
     stage.predicted = predicted(problem, stage, room_for_copies(problem, stage),
                                 clocks.empty() ? nullptr : &clocks);
