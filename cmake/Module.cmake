@@ -9,10 +9,10 @@ set(TRIREME_ROOMS ${PROJECT_BINARY_DIR}/module_rooms.txt)
 file(WRITE ${TRIREME_ROOMS} "")
 
 # trireme_add_module(<name> [PURE | TORCH] SOURCES ... [ROOMS folders ...] [USES modules ...] [USES_IF_BUILT modules ...]
-#                    [EXTERNAL targets ...])
+#                    [EXTERNAL targets ...] [ALONE sources ...])
 # ROOMS are the module's folders from bottom to top, "." its own: a file includes headers of its room and those below.
 function(trireme_add_module name)
-  cmake_parse_arguments(M "PURE;TORCH" "" "SOURCES;ROOMS;USES;USES_IF_BUILT;EXTERNAL" ${ARGN})
+  cmake_parse_arguments(M "PURE;TORCH" "" "SOURCES;ROOMS;USES;USES_IF_BUILT;EXTERNAL;ALONE" ${ARGN})
   add_library(trireme_${name} STATIC ${M_SOURCES})
   add_library(trireme::${name} ALIAS trireme_${name})
   target_include_directories(trireme_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include)
@@ -38,6 +38,7 @@ function(trireme_add_module name)
   target_link_libraries(trireme_${name} PUBLIC ${M_USES}
     PRIVATE ${M_EXTERNAL} trireme_warnings trireme_sanitize)
   set_property(GLOBAL APPEND PROPERTY TRIREME_MODULES ${name})
+  trireme_batch(trireme_${name} ALONE ${M_ALONE})
   if(M_PURE)
     set_property(GLOBAL APPEND PROPERTY TRIREME_PURE_MODULES ${name})
   endif()

@@ -171,7 +171,7 @@ def with_table(readme, text):
 
 def platforms():
     microcontroller = ("out_bytes_per_s: 4.44MB/s, in_bytes_per_s: 4.617MB/s, out_latency_s: 113us, "
-                       "in_latency_s: 109us, copy_out_w: 0.33, copy_in_w: 0.33")
+                       "in_latency_s: 109us, copies: in_turn, copy_out_w: 0.33, copy_in_w: 0.33")
     return {
         "mkr1000": platform_text(
             "Arduino MKR1000: a Cortex-M0+ at 48 MHz without floating-point unit",

@@ -172,6 +172,8 @@ RankSpec read_rank(const io::Node& node) {
     rank.flops = FlopsPerSecond(read_flops(*flops));
   if (const auto flops = map.optional("flops_per_j"))
     rank.flops_energy = FlopsPerJoule(read_flops(*flops));
+  if (const auto copies = map.optional("copies"))
+    rank.copies_in_turn = copies->choice({"beside", "in_turn"}) == "in_turn";
   if (const auto clocks = map.optional("clocks")) rank.clocks = read_clocks(*clocks);
   map.finish();
   return rank;
@@ -279,6 +281,7 @@ std::string rank_line(const RankSpec& rank) {
   write("in_latency_s", rank.in_latency);
   write("flops_per_s", rank.flops);
   write("flops_per_j", rank.flops_energy);
+  if (rank.copies_in_turn) line += ", copies: in_turn";
   if (!rank.clocks.empty()) line += concat(", clocks: ", clocks_text(rank.clocks));
   return line + "}\n";
 }

@@ -31,7 +31,8 @@ TEST(ReadPlatform, ReadsEveryField) {
       "  - {memory_bytes: 24GiB, host_bytes: 1KiB, disk_bytes: 2KiB, out_bytes_per_s: 12e9,\n"
       "     in_bytes_per_s: 11GB/s, speed: 0.5, busy_w: 700, idle_w: 70.5, copy_out_w: 3,\n"
       "     copy_in_w: 0.33, out_latency_s: 113us, in_latency_s: 1e-4, flops_per_s: 6.37e6,\n"
-      "     flops_per_j: 5.8e8, clocks: [{name: 1200MHz, time: 1.5, power: 0.5}]}\n"
+      "     flops_per_j: 5.8e8, copies: in_turn, clocks: [{name: 1200MHz, time: 1.5, power: "
+      "0.5}]}\n"
       "  - {memory_bytes: 7}\n"
       "channel_buffers: 1.5\n"
       "links:\n"
@@ -53,6 +54,7 @@ TEST(ReadPlatform, ReadsEveryField) {
                        .in_latency = Seconds(1e-4),
                        .flops = FlopsPerSecond(6.37e6),
                        .flops_energy = FlopsPerJoule(5.8e8),
+                       .copies_in_turn = true,
                        .clocks = {{.name = "1200MHz", .time = 1.5, .power = 0.5}}};
   const LinkSpec common{.rate = BytesPerSecond(1048576), .latency = Seconds(5e-6)};
   const LinkOverride other{.from = 1, .to = 0, .link = {BytesPerSecond(2e9), Seconds(0)}};
@@ -133,6 +135,7 @@ TEST(ToYaml, ReadsBackAsTheSamePlatform) {
                                 Seconds(watts().count()),
                                 FlopsPerSecond(flops()),
                                 FlopsPerJoule(flops())});
+      platform.ranks.back().copies_in_turn = random() % 2 == 0;
       for (std::size_t clock = random() % 3; clock > 0; --clock)
         platform.ranks.back().clocks.push_back({.name = "clock: " + std::to_string(clock),
                                                 .time = 1 + rate().count(),

@@ -46,8 +46,8 @@ class EmulatedGpu : public testing::Test {
     std::memset(pinned_.get(), value, kSize);
     return cudaMemcpyAsync(device_.get(), pinned_.get(), kSize, cudaMemcpyHostToDevice, stream_);
   }
-  /// What `look` sees right after a copy in of 1 over 0xFF. A process that has queued nothing for 3 ms
-  /// is quiet, and its streams go on: on a busy machine that may be before `look`, which then
+  /// What `look` sees right after a copy in of 1 over 0xFF. A process that has queued nothing for 3
+  /// ms is quiet, and its streams go on: on a busy machine that may be before `look`, which then
   /// looks again after another copy.
   template <class Look>
   int seen_at_once(const Look& look) {

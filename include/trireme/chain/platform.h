@@ -43,6 +43,8 @@ struct RankSpec {
   FlopsPerSecond flops{0};  ///< for computations whose time nobody has measured; 0: not said
   FlopsPerJoule flops_energy{
       0};  ///< for computations whose joules nobody has measured; 0: not said
+  /// Whether copies and compute take turns, as with flash on a microcontroller's bus; for graphs.
+  bool copies_in_turn = false;
   std::vector<Clock> clocks = {};  ///< besides the usual one; names differ
 
   /// All of the offload tier.
@@ -108,7 +110,8 @@ Seconds half_of_a_sum(const LinkSpec& link, int replicas, Bytes size);
 /// one flat default; `replicas: {...}` is the link between replicas. Only `memory_bytes` must be
 /// there; the power model of a rank is `busy_w`, `idle_w`, `copy_out_w`, `copy_in_w`, its further
 /// clocks are `clocks: [{name: 1200MHz, time: 1.15, power: 0.7}]`; for graphs there are
-/// `flops_per_s`, `flops_per_j`, `out_latency_s`, `in_latency_s`. Units are read ("24GiB",
+/// `flops_per_s`, `flops_per_j`, `out_latency_s`, `in_latency_s`,
+/// `copies: in_turn` (or `beside` compute). Units are read ("24GiB",
 /// "12GB/s", "5us"). Throws InputError with file, line, rank and field; also for an offload tier
 /// over 4 EiB, and for the latency of copies without a rate.
 Platform load_platform(const std::filesystem::path& file);

@@ -1,0 +1,38 @@
+// The plan of a graph: its schedule, and what was predicted of it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/core/units.h"
+#include "trireme/graph/graph.h"
+#include "trireme/graph/schedule.h"
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace trireme::graph {
+
+struct Plan {
+  std::string solver;
+  Bytes memory;      ///< budget; 0: none
+  Seconds step{0};   ///< predicted
+  Joules energy{0};  ///< predicted
+  Bytes peak;        ///< predicted
+  /// What the solver proved: no schedule takes less, joules or seconds as it was asked for.
+  /// Nothing: no proof.
+  std::optional<double> bound = {};
+  bool is_optimal = false;
+  Schedule schedule;
+
+  bool operator==(const Plan&) const = default;
+};
+
+/// `trireme-graph-plan/1`: JSON, with the schedule in compact words and the graph's digest.
+std::string to_json(const Plan& plan, const Graph& graph);
+
+/// Reads that, or a schedule alone as to_text() and to_compact() write it, which has no
+/// predictions. Throws InputError with the file: for a plan of another graph, and as
+/// parse_schedule() does.
+Plan load_plan(const std::filesystem::path& file, const Graph& graph);
+
+}  // namespace trireme::graph

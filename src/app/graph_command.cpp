@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph_command.h"
+
+#include "exit_code.h"
+
+#include "trireme/chain/platform.h"
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+#include "trireme/core/visible.h"
+#include "trireme/graph/plan.h"
+#include "trireme/io/file.h"
+#include "trireme/io/sizes.h"
+#include "trireme/poet/solve.h"
+#include "trireme/report/graph_report.h"
+#include "trireme/report/text.h"
+
+#include <cmath>
+#include <iostream>
+#include <optional>
+#include <utility>
+#include <variant>
+
+namespace trireme::app {
+namespace {
+
+chain::RankSpec first_rank(const std::string& platform) {
+  return chain::load_platform(platform).ranks.front();
+}
+
+graph::Problem problem_of(const std::string& graph, const std::string& platform,
+                          const std::optional<Bytes>& memory) {
+  if (platform.empty())
+    throw InputError("--graph: needs a device: give --platform, such as raspberry-pi-4b.yaml");
+  chain::RankSpec rank = first_rank(platform);
+  rank.memory = memory.value_or(rank.memory);
+  const graph::Lanes lanes = rank.copies_in_turn ? graph::Lanes::kInTurn : graph::Lanes::kBeside;
+  return graph::problem_of(graph::load_graph(graph), rank, lanes);
+}
+
+/// Least time of a schedule, for deadlines that are a factor of it.
+Seconds fastest(graph::Problem problem, const poet::Freedom& freedom, const std::string& solver) {
+  problem.deadline = Seconds(std::numeric_limits<double>::infinity());
+  poet::Freedom asked = freedom;
+  asked.objective = poet::Objective::kTime;
+  const poet::Result result = poet::solve(solver, problem, asked);
+  const auto* const found = std::get_if<poet::Solution>(&result);
+  return found == nullptr ? problem.deadline : found->outcome.time;
+}
+
+Seconds deadline_of(const PlanArguments& arguments, const graph::Problem& problem,
+                    const poet::Freedom& freedom, const std::string& solver) {
+  const partition::Deadline deadline = goal_of(arguments).deadline;
+  if (std::isinf(deadline.factor)) return deadline.time;
+  return deadline.of(fastest(problem, freedom, solver));
+}
+
+int give(const PlanArguments& arguments, const graph::Problem& problem,
+         const poet::Solution& solution) {
+  graph::Plan plan{.solver = solution.solver,
+                   .memory = problem.memory,
+                   .step = solution.outcome.time,
+                   .energy = solution.outcome.energy(),
+                   .peak = solution.outcome.peak,
+                   .is_optimal = solution.is_optimal,
+                   .schedule = solution.schedule};
+  if (solution.bound > 0) plan.bound = solution.bound;
+  const graph::Replayed replayed = graph::replay(problem, plan.schedule);
+  const report::GraphRun run{problem, plan, replayed};
+  const std::string text = arguments.compact
+                               ? graph::to_compact(plan.schedule, problem.graph) + "\n"
+                               : graph::to_json(plan, problem.graph);
+  if (!arguments.output.empty()) io::write_file(arguments.output, text);
+  if (!arguments.report.empty()) io::write_file(arguments.report, report::graph_page(run));
+  if (arguments.json) {
+    std::cout << graph::to_json(plan, problem.graph);
+    return kDone;
+  }
+  std::cout << report::graph_text(run);
+  for (const std::string& file : {arguments.output, arguments.report})
+    if (!file.empty()) std::cout << "written: " << visible(file) << "\n";
+  return kDone;
+}
+
+int give_up(const graph::Problem& problem, const poet::Infeasible& why) {
+  std::cerr << "trireme: no schedule of " << visible(problem.graph.name) << " within "
+            << to_text(problem.memory);
+  if (!std::isinf(problem.deadline.count()))
+    std::cerr << " ends by " << report::time_text(problem.deadline);
+  std::cerr << (why.is_proven ? "" : " was found in the time allowed");
+  if (!why.where.empty()) std::cerr << ": " << why.where;
+  std::vector<std::string> ways;
+  if (why.least_time > Seconds(0))
+    ways.push_back(concat("--deadline ", report::time_text(why.least_time), " or later"));
+  if (why.least_memory > problem.memory)
+    ways.push_back(concat("--memory ", io::size_of_at_least(why.least_memory)));
+  if (!ways.empty()) std::cerr << ". Give " << join(ways, ", or ");
+  std::cerr << "\n";
+  return kInfeasible;
+}
+
+}  // namespace
+
+int plan_graph(const PlanArguments& arguments) {
+  for (const std::string& file : {arguments.output, arguments.report}) io::require_writable(file);
+  const std::string solver = arguments.solver == "auto" ? "poet" : arguments.solver;
+  graph::Problem problem = problem_of(arguments.graph, arguments.platform, memory_of(arguments));
+  poet::Freedom freedom;
+  freedom.objective = goal_of(arguments).objective == partition::Objective::kEnergy
+                          ? poet::Objective::kEnergy
+                          : poet::Objective::kTime;
+  freedom.limit = Seconds(arguments.time_limit);
+  problem.deadline = deadline_of(arguments, problem, freedom, solver);
+  const poet::Result result = poet::solve(solver, problem, freedom);
+  if (const auto* const why = std::get_if<poet::Infeasible>(&result)) return give_up(problem, *why);
+  return give(arguments, problem, std::get<poet::Solution>(result));
+}
+
+int simulate_graph(const SimulateArguments& arguments) {
+  io::require_writable(arguments.report);
+  const graph::Problem problem =
+      problem_of(arguments.graph, arguments.files.platform, std::nullopt);
+  const graph::Plan plan = graph::load_plan(arguments.files.plan, problem.graph);
+  graph::Problem asked = problem;
+  if (plan.memory > Bytes(0)) asked.memory = plan.memory;
+  const graph::Replayed replayed = graph::replay(asked, plan.schedule);
+  if (replayed.fault)
+    throw InputError(concat(arguments.files.plan, ": action ", replayed.fault->index,
+                            " cannot run: ", replayed.fault->reason));
+  const report::GraphRun run{asked, plan, replayed};
+  if (!arguments.report.empty()) io::write_file(arguments.report, report::graph_page(run));
+  std::cout << (arguments.json ? report::graph_json(run) : report::graph_text(run));
+  return kDone;
+}
+
+}  // namespace trireme::app
