@@ -29,6 +29,7 @@ class Builder {
   void begin_copies(int t);
   void place(int t, int node);
   void read(int t, int node, int place);
+  void make_source(int t, int node, int place);
   int make_again(int node);
   int make_first(int node);
   int come(int node, double price);
@@ -133,6 +134,7 @@ void Builder::place(int t, int node) {
   const std::vector<int>& inputs = steps_.inputs(node);
   for (const int input : inputs) {
     if (can_copy(input)) read(t, input, node);
+    if (question_.may_recompute && steps_.is_source(input)) make_source(t, input, node);
   }
   const int again = node < t ? make_again(node) : make_first(node);
   event({Kind::kCompute, t, node, node, again});
@@ -152,6 +154,12 @@ void Builder::read(int t, int node, int place) {
   time_.emplace_back(column, scale_(cost.in));
   event({Kind::kRead, t, node, place, column});
   if (clocks_) clocks_->read(node, column);
+}
+
+void Builder::make_source(int t, int node, int place) {
+  const int column = make_again(node);
+  event({Kind::kCompute, t, node, place, column});
+  if (clocks_) clocks_->compute(node, column, {});
 }
 
 int Builder::make_again(int node) {

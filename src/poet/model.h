@@ -1,10 +1,11 @@
 // A graph's schedules as a mixed-integer program (POET, ICML 2022, in a form with fewer columns).
 //
 // In step t node t is computed for the first time; before it earlier nodes are made again or read
-// back, each in the order of the graph and only where it is useful (steps.h). A value is copied out
-// at most once, right after it was first made. A column says whether a value stays in memory
-// between two places at which it may be used or come; memory is followed from place to place.
-// docs/poet.md has the formulas.
+// back, each in the order of the graph and only where it is useful (steps.h); what is read, and
+// what is made of nothing, comes right before it is used. A value is copied out at most once, right
+// after it was first made. A column says whether a value stays in memory between two places at
+// which it may be used or come; memory is followed from place to place. docs/poet.md has the
+// formulas.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

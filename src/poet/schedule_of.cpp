@@ -28,6 +28,7 @@ struct Happening {
 using Happenings = std::vector<Happening>;
 
 Happenings chosen(const Model& model, const std::vector<double>& columns);
+bool is_chosen(const Milp& milp, const std::vector<double>& columns, int column);
 Schedule with_drops(const Model& model, const Problem& problem, const Happenings& happenings);
 
 /// Goes from the end to the beginning, so that it is known what is needed later.
@@ -63,14 +64,19 @@ namespace {
 Happenings chosen(const Model& model, const std::vector<double>& columns) {
   Happenings happenings;
   for (const Event& event : model.events) {
-    const bool is_free = event.kind == Kind::kLeave && !model.has_clocks;
-    const double value = event.column < 0 ? 0 : columns[static_cast<std::size_t>(event.column)];
-    ensure(is_free || std::abs(value - std::round(value)) < kIntegral,
-           "a solver leaves binary columns at 0 or 1");
-    const bool is_one = event.column == Event::kAlways ? event.kind == Kind::kCompute : value > 0.5;
+    const bool is_one = event.column < 0 ? event.kind == Kind::kCompute
+                                         : is_chosen(model.milp, columns, event.column);
     if (is_one != (event.kind == Kind::kLeave)) happenings.push_back({event});
   }
   return happenings;
+}
+
+bool is_chosen(const Milp& milp, const std::vector<double>& columns, int column) {
+  const double value = columns[static_cast<std::size_t>(column)];
+  const bool is_free = !milp.columns[static_cast<std::size_t>(column)].is_integer;
+  ensure(is_free || std::abs(value - std::round(value)) < kIntegral,
+         "a solver leaves binary columns at 0 or 1");
+  return value > 0.5;
 }
 
 Happenings Pruning::operator()(Happenings all) && {

@@ -19,6 +19,7 @@ Steps::Steps(const graph::Graph& graph, bool may_recompute)
       inputs_(inputs_with_bytes(graph)),
       users_(graph::users_of(graph)),
       last_useful_(graph.nodes.size(), -1) {
+  for (const std::vector<int>& inputs : inputs_) is_source_.push_back(inputs.empty());
   for (int node = graph.size() - 1; node >= 0; --node) {
     for (const int user : users_[static_cast<std::size_t>(node)]) {
       int& last = last_useful_[static_cast<std::size_t>(node)];
@@ -58,6 +59,7 @@ bool Steps::has_later_place(int step, int node, int place) const {
 std::vector<int> Steps::places(int step) const {
   std::vector<int> places;
   if (may_recompute_) places = useful(step);
+  std::erase_if(places, [this](int node) { return is_source(node); });
   places.push_back(step);
   return places;
 }

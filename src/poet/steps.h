@@ -25,12 +25,16 @@ class Steps {
   const std::vector<int>& inputs(int node) const { return inputs_[static_cast<std::size_t>(node)]; }
   /// Whether `node` may be read in `step` at a place after `place`.
   bool has_later_place(int step, int node, int place) const;
-  /// Nodes made in a step: those that may be made again, then the step's own.
+  /// A node without inputs that have bytes. It is made again right before it is used.
+  bool is_source(int node) const { return is_source_[static_cast<std::size_t>(node)]; }
+  /// Nodes that have a place of their own in a step: those that may be made again there, without
+  /// sources, then the step's own.
   std::vector<int> places(int step) const;
   int count() const { return static_cast<int>(useful_.size()); }
 
  private:
   bool may_recompute_;
+  std::vector<bool> is_source_;
   std::vector<std::vector<int>> useful_, inputs_, users_;
   std::vector<int> last_useful_;
 };
