@@ -1,15 +1,16 @@
 // How large the programs of the solver poet are, how long HiGHS takes on one core, and how long it
 // takes on POET's original form.
 //
-//   bin/poet_bench [--limit SECONDS] [--share PERCENT] [--original]      nets built in
-//   bin/poet_bench ... PLATFORM GRAPH...                                 files, on the first rank
+//   bin/poet_bench [--limit SECONDS] [--share PERCENT] [--original] [--platform FILE] [GRAPH...]
 //
-// Memory is PERCENT (50) of the way from what the widest node needs to what keeping everything takes.
+// A graph is a file or "bert-24"; without any, four nets on a Cortex-M4F (run from the tree's
+// root). Memory is PERCENT (50) of the way from what the widest node needs to what keeping
+// everything takes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "model.h"
-#include "nets.h"
 #include "original.h"
+#include "poet/graphs.h"
 #include "solvers.h"
 
 #include "trireme/chain/platform.h"
@@ -30,33 +31,56 @@ struct Options {
   Seconds limit{60};
   int share = 50;
   bool original = false;
+  std::string platform = "configs/platforms/nrf52840.yaml";
   std::vector<std::string> files;
 };
 
 using Row = std::vector<std::string>;
 
+graph::Graph bert24();
+
 Options read_options(int count, char** words) {
   Options options;
   for (int i = 1; i < count; ++i) {
     const std::string word = words[i];
-    if (word == "--original") options.original = true;
-    else if (word == "--limit" && i + 1 < count) options.limit = Seconds(std::atof(words[++i]));
-    else if (word == "--share" && i + 1 < count) options.share = std::atoi(words[++i]);
-    else options.files.push_back(word);
+    const bool has_value = i + 1 < count;
+    if (word == "--original") {
+      options.original = true;
+    } else if (word == "--limit" && has_value) {
+      options.limit = Seconds(std::atof(words[++i]));
+    } else if (word == "--share" && has_value) {
+      options.share = std::atoi(words[++i]);
+    } else if (word == "--platform" && has_value) {
+      options.platform = words[++i];
+    } else {
+      options.files.push_back(word);
+    }
   }
+  const std::string folder = "configs/graphs/";
+  if (options.files.empty())
+    options.files = {folder + "vgg-16-cifar.yaml", "bert-24",
+                     folder + "resnet-18-cifar-blocks.yaml", folder + "resnet-18-cifar.yaml"};
   return options;
 }
 
-std::vector<graph::Problem> problems(const Options& options) {
-  if (options.files.empty())
-    return {on_m4f(vgg16()), on_m4f(bert24()), on_m4f(resnet18()), on_m4f(resnet18_fine())};
-  const chain::Platform platform = chain::load_platform(options.files.front());
-  std::vector<graph::Problem> problems;
-  for (std::size_t i = 1; i < options.files.size(); ++i) {
-    problems.push_back(problem_of(graph::load_graph(options.files[i]), platform.ranks.front(),
-                                  graph::Lanes::kInTurn));
+std::vector<graph::Graph> graphs(const Options& options) {
+  std::vector<graph::Graph> graphs;
+  for (const std::string& file : options.files) {
+    graphs.push_back(file == "bert-24" ? bert24() : graph::load_graph(file));
   }
-  return problems;
+  return graphs;
+}
+
+// A chain of 24 blocks as in BERT-large, for 128 tokens.
+graph::Graph bert24() {
+  constexpr double kTokens = 128, kWidth = 1024;
+  std::vector<Layer> blocks(
+      25, {.bytes = Bytes(128 * 1024 * 4),
+           .cost = 24 * kTokens * kWidth * kWidth + 4 * kTokens * kTokens * kWidth});
+  blocks.front().cost = 3 * kTokens * kWidth;
+  graph::Graph graph = chain_with_backward(Bytes(128 * 4), blocks);
+  graph.name = "bert-24";
+  return graph;
 }
 
 void limit_memory(graph::Problem& problem, int share) {
@@ -96,7 +120,9 @@ void add_original(Row& row, const graph::Problem& problem, const Options& option
 void run(const Options& options) {
   std::vector<Row> rows{{"graph", "nodes", "memory", "columns", "rows", "time", "gap", "energy"}};
   if (options.original) rows[0].insert(rows[0].end(), {"original: columns", "time", "gap"});
-  for (graph::Problem& problem : problems(options)) {
+  const chain::Platform platform = chain::load_platform(options.platform);
+  for (const graph::Graph& graph : graphs(options)) {
+    graph::Problem problem = problem_of(graph, platform.ranks.front(), graph::Lanes::kInTurn);
     limit_memory(problem, options.share);
     Row row{problem.graph.name, std::to_string(problem.graph.size()), to_text(problem.memory)};
     add_poet(row, problem, options);
