@@ -4,9 +4,11 @@
 #include "trireme/core/text.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
-#include <functional>
 #include <limits>
+#include <random>
+#include <utility>
 
 namespace trireme::poet {
 namespace {
@@ -16,23 +18,41 @@ using graph::Op;
 using graph::Problem;
 using graph::Schedule;
 
+/// How a value comes back.
 enum class Back { kRead, kMade, kCheaper };
+
+/// What a run of the rules prefers.
+struct Taste {
+  Back back{};
+  double distance = 0;          ///< exponent: how much a next use far away counts
+  std::vector<double> weights;  ///< by node: how much its price counts
+};
 
 /// More actions than this for each node are no sensible schedule.
 constexpr std::size_t kMostActions = 200;
+/// So deep is asked what making a value again takes, if its inputs must be made again, too.
+constexpr int kDepth = 4;
+/// Tastes that are tried at random.
+constexpr int kTrials = 1000;
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 class Greedy {
  public:
-  Greedy(const Problem& problem, const Freedom& freedom, Back back);
+  Greedy(const Problem& problem, const Freedom& freedom, const Taste& taste);
   std::optional<Schedule> run();
 
  private:
   bool make(int node);
   bool get_back(int node);
+  bool can_read(int node) const;
   bool is_read_back(int node) const;
   bool read(int node);
   bool make_room(Bytes bytes);
-  int furthest() const;
+  int least_missed() const;
+  double missed(int node) const;
+  double price_of_return(int node, int depth) const;
+  double price_of_reading(int node) const;
+  double price_of_making(int node, int depth) const;
   int next_use(int node) const;
   void take(Op op, int node);
   void drop(int node);
@@ -44,13 +64,30 @@ class Greedy {
 
   const Problem& problem_;
   const Freedom& freedom_;
-  Back back_;
+  const Taste& taste_;
   std::vector<std::vector<int>> users_;
   std::vector<bool> here_, out_;
   std::vector<int> pins_;  ///< by node: computations under way that need it
-  int next_ = 0;           ///< computed first next
+  int next_ = 0;           ///< the next that is computed first
   Bytes held_{0}, offloaded_{0};
   Schedule schedule_{};
+};
+
+/// The best schedule of all tastes that were tried.
+class Tasting {
+ public:
+  Tasting(const Problem& problem, const Freedom& freedom) : problem_(problem), freedom_(freedom) {}
+  std::optional<Schedule> run();
+
+ private:
+  bool attempt(const Taste& taste);
+  void vary();
+
+  const Problem& problem_;
+  const Freedom& freedom_;
+  Taste best_taste_{};
+  std::optional<Schedule> best_{};
+  double least_ = std::numeric_limits<double>::infinity();
 };
 
 }  // namespace
@@ -72,25 +109,50 @@ Result solve_greedy(const Problem& problem, const Freedom& freedom) {
 }
 
 std::optional<Schedule> greedy_schedule(const Problem& problem, const Freedom& freedom) {
-  std::optional<Schedule> best;
-  double least = std::numeric_limits<double>::infinity();
-  for (const Back back : {Back::kRead, Back::kMade, Back::kCheaper}) {
-    const std::optional<Schedule> schedule = Greedy(problem, freedom, back).run();
-    if (!schedule) continue;
-    const graph::Outcome outcome = replay(problem, *schedule).outcome;
-    if (!is_in_time(problem, outcome) || value_of(outcome, freedom.objective) >= least) continue;
-    least = value_of(outcome, freedom.objective);
-    best = schedule;
-  }
-  return best;
+  return Tasting(problem, freedom).run();
 }
 
 namespace {
 
-Greedy::Greedy(const Problem& problem, const Freedom& freedom, Back back)
+std::optional<Schedule> Tasting::run() {
+  for (const Back back : {Back::kRead, Back::kMade, Back::kCheaper}) {
+    for (const double distance : {0.0, 1.0, 4.0}) {
+      attempt({back, distance, std::vector<double>(problem_.graph.nodes.size(), 1)});
+    }
+  }
+  if (best_) vary();
+  return std::move(best_);
+}
+
+bool Tasting::attempt(const Taste& taste) {
+  const std::optional<Schedule> schedule = Greedy(problem_, freedom_, taste).run();
+  if (!schedule) return false;
+  const graph::Outcome outcome = replay(problem_, *schedule).outcome;
+  const double value = value_of(outcome, freedom_.objective);
+  if (!is_in_time(problem_, outcome) || value >= least_) return false;
+  least_ = value;
+  best_ = schedule;
+  best_taste_ = taste;
+  return true;
+}
+
+// Weights of a few nodes are changed at random, and stay so where that helps.
+void Tasting::vary() {
+  std::mt19937 random(1);
+  const std::size_t nodes = problem_.graph.nodes.size();
+  for (int trial = 0; trial < kTrials; ++trial) {
+    Taste taste = best_taste_;
+    for (int k = 0; k < 3; ++k) {
+      taste.weights[random() % nodes] = std::exp2(static_cast<double>(random() % 17) - 8);
+    }
+    attempt(taste);
+  }
+}
+
+Greedy::Greedy(const Problem& problem, const Freedom& freedom, const Taste& taste)
     : problem_(problem),
       freedom_(freedom),
-      back_(back),
+      taste_(taste),
       users_(users_of(problem.graph)),
       here_(problem.graph.nodes.size()),
       out_(problem.graph.nodes.size()),
@@ -126,16 +188,15 @@ bool Greedy::get_back(int node) {
   return freedom_.may_recompute && make(node);
 }
 
+bool Greedy::can_read(int node) const {
+  return freedom_.may_copy && problem_.capacity > Bytes(0) &&
+         (out_[at(node)] || offloaded_ + bytes(node) <= problem_.capacity);
+}
+
 bool Greedy::is_read_back(int node) const {
-  const bool is_out = out_[at(node)];
-  const bool can_read = freedom_.may_copy && problem_.capacity > Bytes(0) &&
-                        (is_out || offloaded_ + bytes(node) <= problem_.capacity);
-  if (!can_read || !freedom_.may_recompute) return can_read;
-  const NodeCost& cost = problem_.cost(node);
-  double copies = price(cost.in_energy, cost.in);
-  if (!is_out) copies += price(cost.out_energy, cost.out);
-  return back_ == Back::kRead ||
-         (back_ == Back::kCheaper && copies < price(cost.energy, cost.time));
+  if (!can_read(node) || !freedom_.may_recompute) return can_read(node);
+  if (taste_.back != Back::kCheaper) return taste_.back == Back::kRead;
+  return price_of_reading(node) < price_of_making(node, kDepth);
 }
 
 bool Greedy::read(int node) {
@@ -148,21 +209,56 @@ bool Greedy::read(int node) {
 
 bool Greedy::make_room(Bytes bytes) {
   while (problem_.memory > Bytes(0) && held_ + bytes > problem_.memory) {
-    const int node = furthest();
+    const int node = least_missed();
     if (node < 0) return false;
     drop(node);
   }
   return true;
 }
 
-// Of what may leave, the one that is used last by a first computation; -1: nothing may.
-int Greedy::furthest() const {
+// Of what may leave; -1: nothing may.
+int Greedy::least_missed() const {
   int best = -1;
+  double least = std::numeric_limits<double>::infinity();
   for (int node = 0; node < next_; ++node) {
     if (!here_[at(node)] || pins_[at(node)] > 0 || bytes(node) == Bytes(0)) continue;
-    if (best < 0 || next_use(node) > next_use(best)) best = node;
+    const double value = missed(node);
+    if (best >= 0 && value >= least) continue;
+    best = node;
+    least = value;
   }
   return best;
+}
+
+// The price of its return for each byte, less where it is used late.
+double Greedy::missed(int node) const {
+  const double distance = next_use(node) - next_ + 1;
+  const auto size = static_cast<double>(bytes(node).count());
+  return taste_.weights[at(node)] * price_of_return(node, kDepth) / size /
+         std::pow(distance, taste_.distance);
+}
+
+double Greedy::price_of_return(int node, int depth) const {
+  const double reading = can_read(node) ? price_of_reading(node) : kNever;
+  if (!freedom_.may_recompute || (taste_.back == Back::kRead && can_read(node))) return reading;
+  const double making = price_of_making(node, depth);
+  return taste_.back == Back::kMade ? making : std::min(reading, making);
+}
+
+double Greedy::price_of_reading(int node) const {
+  const NodeCost& cost = problem_.cost(node);
+  const double in = price(cost.in_energy, cost.in);
+  return out_[at(node)] ? in : in + price(cost.out_energy, cost.out);
+}
+
+double Greedy::price_of_making(int node, int depth) const {
+  double sum = price(problem_.cost(node).energy, problem_.cost(node).time);
+  for (const int input : problem_.graph.node(node).inputs) {
+    if (here_[at(input)]) continue;
+    sum += depth == 0 ? price(problem_.cost(input).energy, problem_.cost(input).time)
+                      : price_of_return(input, depth - 1);
+  }
+  return sum;
 }
 
 int Greedy::next_use(int node) const {
@@ -184,8 +280,7 @@ void Greedy::drop(int node) {
 }
 
 double Greedy::price(Joules energy, Seconds time) const {
-  if (freedom_.objective == Objective::kTime) return time.count();
-  return (energy + problem_.idle * time).count();
+  return freedom_.objective == Objective::kTime ? time.count() : energy.count();
 }
 
 // What is read back was copied out right after it was first made.
