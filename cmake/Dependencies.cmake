@@ -1,4 +1,5 @@
-# Third-party libraries. The pure modules need yaml-cpp, nlohmann-json, xxhash; the command CLI11.
+# Third-party libraries. The pure modules need yaml-cpp, nlohmann-json, xxhash; the command CLI11;
+# the solver of graphs HiGHS, where it is found.
 find_package(Threads REQUIRED)
 find_package(yaml-cpp REQUIRED)
 find_package(nlohmann_json 3.9 REQUIRED)
@@ -24,3 +25,4 @@ if(TRIREME_RUNTIME)
     find_package(MPI REQUIRED COMPONENTS CXX)
   endif()
 endif()
+include(Highs)  # after LibTorch, which sets the rpath that this one adds to

@@ -1,0 +1,149 @@
+// The solver "poet": a program for the question, a second one for why there is no answer.
+// SPDX-License-Identifier: Apache-2.0
+#include "model.h"
+#include "scale.h"
+#include "solvers.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace trireme::poet {
+namespace {
+
+using graph::Problem;
+using graph::Schedule;
+
+/// An answer to a question, or why there is none.
+struct Answer {
+  MilpResult result;
+  std::optional<Schedule> schedule;
+  double unit = 1;
+};
+
+std::optional<Solution> without_search(const Problem& problem, const Freedom& freedom);
+Answer ask(const Problem& problem, const Freedom& freedom, Aim aim);
+Solution solution_of(const Problem& problem, const Freedom& freedom, const Answer& answer);
+Infeasible why_not(const Problem& problem, const Freedom& freedom, bool is_proven);
+Seconds horizon_of(const Problem& problem);
+Bytes least_memory(const Problem& problem, const Freedom& freedom);
+Seconds least_time(const Problem& problem, const Freedom& freedom);
+std::string words_of(const Problem& problem, const Infeasible& why);
+
+}  // namespace
+
+Result solve_poet(const Problem& problem, const Freedom& freedom) {
+  if (auto solution = without_search(problem, freedom)) return *std::move(solution);
+  const bool is_too_wide =
+      problem.memory > Bytes(0) && widest(problem.graph).bytes > problem.memory;
+  if (is_too_wide) return why_not(problem, freedom, true);
+  const Aim aim = freedom.objective == Objective::kEnergy ? Aim::kEnergy : Aim::kTime;
+  const Answer answer = ask(problem, freedom, aim);
+  if (!answer.schedule) return why_not(problem, freedom, answer.result.is_infeasible);
+  return solution_of(problem, freedom, answer);
+}
+
+namespace {
+
+// Computing every node once is the best there is.
+std::optional<Solution> without_search(const Problem& problem, const Freedom& freedom) {
+  Result result = solve_keep_all(problem, freedom);
+  auto* const solution = std::get_if<Solution>(&result);
+  return solution != nullptr ? std::optional(std::move(*solution)) : std::nullopt;
+}
+
+Answer ask(const Problem& problem, const Freedom& freedom, Aim aim) {
+  const Question question{.aim = aim,
+                          .may_recompute = freedom.may_recompute,
+                          .may_copy = freedom.may_copy,
+                          .horizon = horizon_of(problem)};
+  const Model model = model_of(problem, question);
+  std::optional<Schedule> start = freedom.start;
+  if (!start) start = greedy_schedule(problem, freedom);
+  const Terms terms = start ? start_of(problem, model, *start) : Terms{};
+  Answer answer{.result = solve_milp(model.milp, terms, {freedom.limit, freedom.gap}),
+                .unit = model.unit};
+  if (!answer.result.columns.empty()) {
+    answer.schedule = schedule_of(problem, model, answer.result.columns);
+  }
+  return answer;
+}
+
+Solution solution_of(const Problem& problem, const Freedom& freedom, const Answer& answer) {
+  const graph::Replayed replayed = replay(problem, *answer.schedule);
+  ensure(!replayed.fault,
+         concat("poet: action ", replayed.fault ? replayed.fault->index : 0,
+                " of its schedule cannot run: ", replayed.fault ? replayed.fault->reason : ""));
+  const double value = value_of(replayed.outcome, freedom.objective);
+  const double promised = answer.result.objective * answer.unit;
+  ensure(value <= promised * (1 + kRounding), concat("poet: its schedule costs ", to_text(value),
+                                                     ", its program says ", to_text(promised)));
+  return Solution{.schedule = *answer.schedule,
+                  .outcome = replayed.outcome,
+                  .is_optimal = answer.result.is_optimal,
+                  .bound = std::min(value, answer.result.bound * answer.unit)};
+}
+
+// The time of a schedule that does everything that a program can say, one after the other.
+Seconds horizon_of(const Problem& problem) {
+  Seconds all{0};
+  for (int node = 0; node < problem.graph.size(); ++node) {
+    const graph::NodeCost& cost = problem.cost(node);
+    const double times = problem.graph.size() - node;
+    all += cost.out + times * (cost.time + cost.in);
+  }
+  return all;
+}
+
+Infeasible why_not(const Problem& problem, const Freedom& freedom, bool is_proven) {
+  Infeasible why{.is_proven = is_proven, .node = widest(problem.graph).node};
+  why.least_memory = least_memory(problem, freedom);
+  if (problem.memory == Bytes(0) || why.least_memory <= problem.memory) {
+    why.least_time = least_time(problem, freedom);
+  }
+  why.where = words_of(problem, why);
+  return why;
+}
+
+// With room for all of them outside, every value can be outside whenever it is not used.
+Bytes least_memory(const Problem& problem, const Freedom& freedom) {
+  Bytes all{0};
+  for (const graph::Node& node : problem.graph.nodes) all += node.bytes;
+  if (freedom.may_copy && all <= problem.capacity) return widest(problem.graph).bytes;
+  Problem unlimited = problem;
+  unlimited.memory = Bytes(0);
+  unlimited.deadline = Problem{}.deadline;
+  Freedom exact = freedom;
+  exact.start = graph::keep_all(problem.graph);
+  exact.gap = 0;
+  const Answer answer = ask(unlimited, exact, Aim::kMemory);
+  return answer.schedule ? replay(unlimited, *answer.schedule).outcome.peak : Bytes(0);
+}
+
+Seconds least_time(const Problem& problem, const Freedom& freedom) {
+  if (problem.deadline == Problem{}.deadline) return Seconds(0);
+  Problem patient = problem;
+  patient.deadline = Problem{}.deadline;
+  Freedom fastest = freedom;
+  fastest.objective = Objective::kTime;
+  fastest.start = std::nullopt;
+  const Result result = solve_poet(patient, fastest);
+  const auto* const solution = std::get_if<Solution>(&result);
+  return solution != nullptr ? solution->outcome.time : Seconds(0);
+}
+
+std::string words_of(const Problem& problem, const Infeasible& why) {
+  const std::string& node = problem.graph.node(why.node).name;
+  const Bytes needed = widest(problem.graph).bytes;
+  if (why.least_time > Seconds(0)) {
+    return concat("the deadline of ", to_text(problem.deadline), " is ",
+                  to_text(why.least_time - problem.deadline), " too early");
+  }
+  return concat("memory for ", to_text(why.least_memory), " is needed, of which ", to_text(needed),
+                " for ", node, " and its inputs; there is ", to_text(problem.memory));
+}
+
+}  // namespace
+}  // namespace trireme::poet

@@ -1,0 +1,112 @@
+// The table of solvers, and solve(), which picks one by name.
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/poet/solve.h"
+
+#include "scale.h"
+#include "solvers.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace trireme::poet {
+namespace {
+
+using graph::Problem;
+
+struct Solver {
+  std::string_view name;
+  Result (*solve)(const Problem& problem, const Freedom& freedom);
+};
+
+constexpr Solver kSolvers[] = {
+    {"keep_all", solve_keep_all}, {"greedy", solve_greedy}, {"poet", solve_poet}};
+
+void verify(const Problem& problem, const Solution& solution);
+
+}  // namespace
+
+const std::vector<std::string>& solver_names() {
+  static const std::vector<std::string> kNames = [] {
+    std::vector<std::string> names;
+    for (const Solver& solver : kSolvers) names.emplace_back(solver.name);
+    return names;
+  }();
+  return kNames;
+}
+
+Result solve(std::string_view solver, const Problem& problem, const Freedom& freedom) {
+  const auto* const found = std::find_if(std::begin(kSolvers), std::end(kSolvers),
+                                         [&](const Solver& row) { return row.name == solver; });
+  if (found == std::end(kSolvers)) {
+    throw InputError(concat("no solver of graphs is called '", solver, "'",
+                            did_you_mean(solver, solver_names()), "; there are ",
+                            join(solver_names(), ", ")));
+  }
+  const auto start = std::chrono::steady_clock::now();
+  Result result = found->solve(problem, freedom);
+  if (auto* const solution = std::get_if<Solution>(&result)) {
+    solution->solver = solver;
+    solution->took = to_seconds(std::chrono::steady_clock::now() - start);
+    verify(problem, *solution);
+  }
+  return result;
+}
+
+Result solve_keep_all(const Problem& problem, const Freedom& freedom) {
+  const graph::Schedule schedule = keep_all(problem.graph);
+  Problem unlimited = problem;
+  unlimited.memory = Bytes(0);
+  const graph::Outcome outcome = replay(unlimited, schedule).outcome;
+  const bool fits = problem.memory == Bytes(0) || outcome.peak <= problem.memory;
+  if (!fits || !is_in_time(problem, outcome)) {
+    return Infeasible{.node = widest(problem.graph).node,
+                      .least_memory = outcome.peak,
+                      .least_time = fits ? outcome.time : Seconds(0),
+                      .where = concat("keep_all holds ", to_text(outcome.peak), " and takes ",
+                                      to_text(outcome.time))};
+  }
+  const double value = value_of(outcome, freedom.objective);
+  return Solution{.schedule = schedule, .outcome = outcome, .is_optimal = true, .bound = value};
+}
+
+double value_of(const graph::Outcome& outcome, Objective objective) {
+  return objective == Objective::kEnergy ? outcome.energy().count() : outcome.time.count();
+}
+
+bool is_in_time(const Problem& problem, const graph::Outcome& outcome) {
+  return outcome.time <= problem.deadline * (1 + kSlack);
+}
+
+double least_value(const Problem& problem, Objective objective) {
+  double least = 0;
+  for (const graph::NodeCost& cost : problem.costs) {
+    least += objective == Objective::kEnergy ? cost.energy.count() : cost.time.count();
+  }
+  return least;
+}
+
+Widest widest(const graph::Graph& graph) {
+  Widest widest;
+  for (int node = 0; node < graph.size(); ++node) {
+    Bytes bytes = graph.node(node).bytes;
+    for (const int input : graph.node(node).inputs) bytes += graph.node(input).bytes;
+    if (bytes > widest.bytes) widest = {node, bytes};
+  }
+  return widest;
+}
+
+namespace {
+
+void verify(const Problem& problem, const Solution& solution) {
+  const graph::Replayed replayed = replay(problem, solution.schedule);
+  ensure(!replayed.fault, concat(solution.solver, " makes a schedule that cannot run: ",
+                                 replayed.fault ? replayed.fault->reason : ""));
+  ensure(is_in_time(problem, replayed.outcome),
+         concat(solution.solver, " makes a schedule that ends after its deadline"));
+}
+
+}  // namespace
+}  // namespace trireme::poet

@@ -1,0 +1,37 @@
+// The solvers behind solve(), and what they share.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/poet/solve.h"
+
+#include <optional>
+
+namespace trireme::poet {
+
+Result solve_keep_all(const graph::Problem& problem, const Freedom& freedom);
+
+/// Lets go of the value whose next use is furthest, and gets it back when it is used: by reading or
+/// by making it again. The best of three ways to choose between these: always the one, always the
+/// other, the cheaper of the two.
+Result solve_greedy(const graph::Problem& problem, const Freedom& freedom);
+/// Its schedule, within memory and deadline; nothing if it finds none.
+std::optional<graph::Schedule> greedy_schedule(const graph::Problem& problem,
+                                               const Freedom& freedom);
+
+/// The best schedule of a mixed-integer program (model.h).
+Result solve_poet(const graph::Problem& problem, const Freedom& freedom);
+
+/// What `freedom` minimizes: joules or seconds.
+double value_of(const graph::Outcome& outcome, Objective objective);
+bool is_in_time(const graph::Problem& problem, const graph::Outcome& outcome);
+/// Computing every node once, with no waits: no schedule is better.
+double least_value(const graph::Problem& problem, Objective objective);
+
+/// The node that needs the most memory with its inputs, and how much that is.
+struct Widest {
+  int node = 0;
+  Bytes bytes{0};
+};
+Widest widest(const graph::Graph& graph);
+
+}  // namespace trireme::poet

@@ -1,0 +1,125 @@
+// poet against a search through everything, on small graphs at random.
+// SPDX-License-Identifier: Apache-2.0
+#include "poet/exhaustive.h"
+
+#include "poet/random_problems.h"
+
+#include "trireme/core/text.h"
+#include "trireme/poet/solve.h"
+
+#include <gtest/gtest.h>
+
+#include <iostream>
+#include <random>
+#include <string>
+
+namespace trireme::poet {
+namespace {
+
+using graph::Lanes;
+
+/// How instances ended.
+struct Counts {
+  int feasible = 0, infeasible = 0;
+  int better = 0;     ///< than keeping everything, had it fit
+  int explained = 0;  ///< a late copy out is better
+};
+
+Tries tries_of(const Freedom& freedom) {
+  return {.least = freedom.objective == Objective::kEnergy ? Least::kEnergy : Least::kTime,
+          .may_recompute = freedom.may_recompute,
+          .may_copy = freedom.may_copy};
+}
+
+double value_of(const Best& best, const Freedom& freedom) {
+  return freedom.objective == Objective::kEnergy ? best.energy.count() : best.time.count();
+}
+
+double value_of(const Solution& solution, const Freedom& freedom) {
+  return freedom.objective == Objective::kEnergy ? solution.outcome.energy().count()
+                                                 : solution.outcome.time.count();
+}
+
+void expect_close(double found, double expected, const std::string& where) {
+  EXPECT_NEAR(found, expected, 1e-6 * expected) << where;
+}
+
+// The search and replay() know nothing of each other.
+void expect_replayed(const graph::Problem& problem, const Best& best, const std::string& where) {
+  const graph::Replayed replayed = replay(problem, best.schedule);
+  ASSERT_FALSE(replayed.fault) << where << ": " << replayed.fault->reason;
+  expect_close(replayed.outcome.time.count(), best.time.count(), where);
+  expect_close(replayed.outcome.energy().count(), best.energy.count(), where);
+  EXPECT_EQ(replayed.outcome.peak, best.peak) << where;
+}
+
+void expect_best(const Instance& instance, const Solution& solution, const std::string& where,
+                 Counts& counts) {
+  const auto& [problem, freedom] = instance;
+  Tries tries = tries_of(freedom);
+  const auto best = search(problem, tries);
+  ASSERT_TRUE(best) << where;
+  expect_replayed(problem, *best, where);
+  EXPECT_TRUE(solution.is_optimal) << where;
+  const double found = value_of(solution, freedom);
+  double expected = value_of(*best, freedom);
+  EXPECT_GE(found, expected * (1 - 1e-6)) << where;
+  if (found > expected * (1 + 1e-6) && problem.lanes == Lanes::kBeside) {
+    ++counts.explained;
+    tries.late_copies_out = false;
+    expected = value_of(*search(problem, tries), freedom);
+  }
+  expect_close(found, expected, where);
+}
+
+void expect_infeasible(const Instance& instance, const Infeasible& why, const std::string& where) {
+  auto [problem, freedom] = instance;
+  Tries tries = tries_of(freedom);
+  EXPECT_TRUE(why.is_proven) << where;
+  EXPECT_FALSE(search(problem, tries)) << where;
+  graph::Problem patient = problem;
+  patient.deadline = graph::Problem{}.deadline;
+  tries.least = Least::kTime;
+  const auto fastest = search(patient, tries);
+  EXPECT_EQ(why.least_time > Seconds(0), fastest.has_value()) << where;
+  if (fastest) expect_close(why.least_time.count(), fastest->time.count(), where);
+  patient.memory = Bytes(0);
+  tries.least = Least::kMemory;
+  const auto leanest = search(patient, tries);
+  ASSERT_TRUE(leanest) << where;
+  EXPECT_EQ(why.least_memory, leanest->peak) << where;
+}
+
+Counts compare(Lanes lanes, int most_nodes, int instances, unsigned seed) {
+  Counts counts;
+  std::mt19937 random(seed);
+  for (int k = 0; k < instances; ++k) {
+    const Instance instance = random_instance(random, lanes, most_nodes);
+    const std::string where = concat("instance ", k, " of seed ", seed);
+    const Result result = solve("poet", instance.problem, instance.freedom);
+    if (const auto* const solution = std::get_if<Solution>(&result)) {
+      ++counts.feasible;
+      expect_best(instance, *solution, where, counts);
+    } else {
+      ++counts.infeasible;
+      expect_infeasible(instance, std::get<Infeasible>(result), where);
+    }
+  }
+  std::cout << instances << " graphs of up to " << most_nodes << " nodes: " << counts.feasible
+            << " feasible, " << counts.infeasible << " not, " << counts.explained
+            << " with a late copy out\n";
+  return counts;
+}
+
+TEST(Exhaustive, PoetFindsTheBestInTurn) {
+  const Counts counts = compare(Lanes::kInTurn, 9, 300, 1);
+  EXPECT_EQ(counts.explained, 0);
+}
+
+TEST(Exhaustive, PoetFindsTheBestBesideCompute) {
+  const Counts counts = compare(Lanes::kBeside, 7, 200, 2);
+  EXPECT_LE(counts.explained, 2);
+}
+
+}  // namespace
+}  // namespace trireme::poet
