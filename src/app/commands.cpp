@@ -33,6 +33,8 @@ void add_plan(CLI::App& app, PlanArguments& arguments);
 /// Options of optimizer state and parameter offload, the overlapped optimizer step, split backward
 /// and breadth-first groups.
 void add_plan_places(CLI::App& command, PlanArguments& arguments);
+/// Options of plans of a graph.
+void add_plan_graph(CLI::App& command, PlanArguments& arguments);
 /// Objective, deadline, trade-off.
 void add_plan_goal(CLI::App& command, PlanArguments& arguments);
 void add_plan_sweep(CLI::App& command, PlanArguments& arguments);
@@ -125,8 +127,12 @@ namespace {
 void add_plan(CLI::App& app, PlanArguments& arguments) {
   CLI::App& command = *app.add_subcommand(
       "plan", "Choose what to keep, recompute or offload within a memory budget");
-  command.add_option("--chain", arguments.chain, "The chain of layers with its costs (YAML)")
-      ->required();
+  CLI::Option_group* const what = command.add_option_group("What is planned");
+  what->add_option("--chain", arguments.chain, "The chain of layers with its costs (YAML)");
+  what->add_option("--graph", arguments.graph,
+                   "A graph of operations with several inputs, forward and backward, for one "
+                   "device (YAML)");
+  what->require_option(1);
   command.add_option("--platform", arguments.platform,
                      "Memory, offload tier and copy rates of the ranks (YAML); without it only "
                      "--memory applies");
@@ -160,6 +166,7 @@ void add_plan(CLI::App& app, PlanArguments& arguments) {
                   "Slots into which solvers divide memory; 0: exact, where that is feasible")
       ->capture_default_str();
   add_plan_goal(command, arguments);
+  add_plan_graph(command, arguments);
   add_plan_places(command, arguments);
   CLI::Option* const output =
       command.add_option("-o,--output", arguments.output, "Write the plan to this file (JSON)");
@@ -232,6 +239,20 @@ void add_plan_places(CLI::App& command, PlanArguments& arguments) {
           "Breadth-first micro-batches: this many run through one layer before any goes to the "
           "next, so that streamed weights are copied once for all of them; chosen where not given")
       ->check(CLI::Range(1, plan::kMaxMicroBatches));
+}
+
+void add_plan_graph(CLI::App& command, PlanArguments& arguments) {
+  command
+      .add_option("--time-limit", arguments.time_limit,
+                  "With --graph: seconds after which the best schedule so far is taken")
+      ->check(CLI::Range(0.001, 1e6))
+      ->capture_default_str();
+  command.add_flag("--compact", arguments.compact,
+                   "With --graph: -o writes the schedule alone, in one line for a device");
+  // A graph is planned for one device, whole.
+  for (const char* const other :
+       {"--stages", "--micro-batches", "--schedule", "--cut", "--slots", "--pareto"})
+    command.get_option(other)->excludes(command.get_option_no_throw("--graph"));
 }
 
 void add_plan_goal(CLI::App& command, PlanArguments& arguments) {
@@ -312,8 +333,10 @@ void add_simulate(CLI::App& app, SimulateArguments& arguments) {
   CLI::App& command =
       *app.add_subcommand("simulate", "Simulate a plan on its platform: times and memory");
   command.add_option("plan", arguments.files.plan, "The plan (JSON)")->required();
-  command.add_option("--chain", arguments.files.chain, "The chain that it is for (YAML)")
-      ->required();
+  CLI::Option_group* const what = command.add_option_group("What it is for");
+  what->add_option("--chain", arguments.files.chain, "The chain (YAML)");
+  what->add_option("--graph", arguments.graph, "The graph (YAML); needs --platform");
+  what->require_option(1);
   command.add_option(
       "--platform", arguments.files.platform,
       "The platform that it runs on (YAML); without it the plan's own budgets and free links");

@@ -3,6 +3,7 @@
 
 #include "choose.h"
 #include "exit_code.h"
+#include "graph_command.h"
 #include "shape_command.h"
 #include "sweep.h"
 #include "trade_off_command.h"
@@ -39,7 +40,6 @@ using partition::Question;
 Question read_question(const PlanArguments& arguments);
 /// The platform's ranks for the stages, one each.
 chain::Platform read_platform(const PlanArguments& arguments);
-std::optional<Bytes> memory_of(const PlanArguments& arguments);
 /// The fastest plan of all solvers, for one stage; prints every solver's result.
 partition::Answer answer_of_all(const PlanArguments& arguments, const Question& question);
 
@@ -57,6 +57,7 @@ int plan(const PlanArguments& arguments) {
   for (const std::string& file :
        {arguments.output, arguments.report, arguments.csv, arguments.plot})
     io::require_writable(file);
+  if (!arguments.graph.empty()) return plan_graph(arguments);
   if (arguments.ranks > 0) return plan_for_ranks(arguments);
   const Question question = read_question(arguments);
   if (arguments.stages > 1 && (arguments.sweep > 0 || arguments.solver == "all"))
@@ -77,6 +78,15 @@ int plan(const PlanArguments& arguments) {
     return give(arguments, question, {answer_of_all(arguments, question), {}});
   if (arguments.pareto) return trade_off(arguments, question);
   return give(arguments, question, partition::plan_for(question, goal_of(arguments)));
+}
+
+std::optional<Bytes> memory_of(const PlanArguments& arguments) {
+  if (arguments.memory.empty()) return std::nullopt;
+  const std::optional<Bytes> memory = parse_bytes(arguments.memory);
+  if (!memory || *memory == Bytes(0))
+    throw InputError(
+        concat("--memory: is '", arguments.memory, "', must be a size such as 12GiB or 4096"));
+  return memory;
 }
 
 partition::Goal goal_of(const PlanArguments& arguments) {
@@ -192,15 +202,6 @@ chain::Platform read_platform(const PlanArguments& arguments) {
   std::cerr << "planning for rank 0" << (stages > 1 ? concat("..", stages - 1) : "") << " of the "
             << platform.ranks.size() << " in " << visible(arguments.platform) << "\n";
   return chain::first_ranks(std::move(platform), arguments.stages);
-}
-
-std::optional<Bytes> memory_of(const PlanArguments& arguments) {
-  if (arguments.memory.empty()) return std::nullopt;
-  const std::optional<Bytes> memory = parse_bytes(arguments.memory);
-  if (!memory || *memory == Bytes(0))
-    throw InputError(
-        concat("--memory: is '", arguments.memory, "', must be a size such as 12GiB or 4096"));
-  return memory;
 }
 
 partition::Answer answer_of_all(const PlanArguments& arguments, const Question& question) {

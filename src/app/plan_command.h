@@ -11,8 +11,8 @@
 namespace trireme::app {
 
 struct PlanArguments {
-  std::string chain, platform;
-  std::string memory;  ///< empty: the platform's; overrides it
+  std::string chain, graph, platform;  ///< one of chain and graph
+  std::string memory;                  ///< empty: the platform's; overrides it
   int stages = 1;
   int micro_batches = 1;
   std::string schedule = "1f1b";
@@ -27,6 +27,8 @@ struct PlanArguments {
   std::string objective = "time";       ///< a name of partition::Objective
   std::string deadline = "none";        ///< as partition::deadline_of() reads it
   bool pareto = false;
+  double time_limit = 60;  ///< seconds, of the solver of a graph
+  bool compact = false;    ///< the schedule of a graph alone
   std::string output, report;
   bool json = false;
   bool why = false, verbose = false;  ///< --why; with all decisions
@@ -40,6 +42,9 @@ struct PlanArguments {
 
 /// Copies the options that do not depend on chain, ranks and shape.
 void take_options(const PlanArguments& arguments, partition::Question& question);
+
+/// --memory, if it is given. Throws InputError where it is no size.
+std::optional<Bytes> memory_of(const PlanArguments& arguments);
 
 /// Throws InputError for a deadline that cannot be read.
 partition::Goal goal_of(const PlanArguments& arguments);

@@ -2,6 +2,7 @@
 #include "simulate_command.h"
 
 #include "exit_code.h"
+#include "graph_command.h"
 
 #include "trireme/core/visible.h"
 #include "trireme/io/file.h"
@@ -25,6 +26,7 @@ std::string drawn_passes(const program::Program& program);
 }  // namespace
 
 int simulate_plan(const SimulateArguments& arguments) {
+  if (!arguments.graph.empty()) return simulate_graph(arguments);
   for (const std::string& file : {arguments.trace, arguments.report}) io::require_writable(file);
   const bool wants_timeline = !arguments.trace.empty() || !arguments.report.empty();
   const Planned planned = load_planned(arguments.files);

@@ -11,6 +11,7 @@ namespace trireme::app {
 struct SimulateArguments {
   PlanFiles files;
   std::string trace, report;
+  std::string graph;  ///< instead of a chain
   bool json = false;
 };
 

@@ -17,7 +17,6 @@
 namespace trireme::report {
 namespace {
 
-using graph::Op;
 using graph::Outcome;
 
 /// The step without recomputation and waits.
@@ -36,14 +35,14 @@ std::vector<Uses> uses_of(const GraphRun& run) {
   std::vector<Uses> uses(run.problem.graph.nodes.size());
   for (const graph::Action& action : run.plan.schedule) {
     Uses& of = uses[static_cast<std::size_t>(action.node)];
-    of.computed += action.op == Op::kCompute ? 1 : 0;
-    of.out += action.op == Op::kCopyOut ? 1 : 0;
-    of.in += action.op == Op::kCopyIn ? 1 : 0;
+    of.computed += action.op == graph::Op::kCompute ? 1 : 0;
+    of.out += action.op == graph::Op::kCopyOut ? 1 : 0;
+    of.in += action.op == graph::Op::kCopyIn ? 1 : 0;
   }
   return uses;
 }
 
-int count_of(const GraphRun& run, Op op) {
+int count_of(const GraphRun& run, graph::Op op) {
   return static_cast<int>(
       std::count_if(run.plan.schedule.begin(), run.plan.schedule.end(),
                     [&](const graph::Action& action) { return action.op == op; }));
@@ -70,17 +69,18 @@ simulate::Event event_of(const GraphRun& run, std::size_t at, std::vector<bool>&
   const graph::Span span = run.replayed.spans[at];
   simulate::Event event{.rank = 0, .begin = span.start, .end = span.end};
   event.action.layer = node + 1;
-  if (op == Op::kCopyOut) {
+  if (op == graph::Op::kCopyOut) {
     event.lane = simulate::Lane::kOut;
     event.action.op = program::Op::kOffload;
-  } else if (op == Op::kCopyIn) {
+  } else if (op == graph::Op::kCopyIn) {
     event.lane = simulate::Lane::kIn;
     event.action.op = program::Op::kPrefetch;
   } else {
     event.lane = simulate::Lane::kCompute;
     const bool is_backward = run.problem.graph.node(node).is_backward;
     event.action.op = is_backward ? program::Op::kBackward : program::Op::kForward;
-    event.again = std::exchange(computed[static_cast<std::size_t>(node)], true);
+    event.again = computed[static_cast<std::size_t>(node)];
+    computed[static_cast<std::size_t>(node)] = true;
     // Backwards made again are drawn as what they are: recomputation.
     if (event.again) event.action.op = program::Op::kForward;
   }
@@ -95,7 +95,7 @@ simulate::Simulation timeline_of(const GraphRun& run) {
   for (std::size_t at = 0; at < run.plan.schedule.size(); ++at) {
     const Seconds start = run.replayed.spans[at].start;
     rank.curve.push_back({.time = start, .held = run.replayed.held[at]});
-    if (run.plan.schedule[at].op != Op::kDrop)
+    if (run.plan.schedule[at].op != graph::Op::kDrop)
       timeline.events.push_back(event_of(run, at, computed));
   }
   // With lanes beside compute, copies start later than actions after them.
@@ -133,21 +133,21 @@ std::string cards_of(const GraphRun& run) {
   const Outcome& outcome = run.replayed.outcome;
   const Seconds ideal = ideal_of(run.problem);
   const Bytes memory = run.problem.memory;
-  return element(
-      "div", {{"class", "cards"}},
-      card("step", time_text(outcome.time),
-           {concat(overhead_text(outcome.time, ideal), " over ", time_text(ideal), ":"),
-            "every node once, no waits"}) +
-          card("energy", to_text(outcome.energy()),
-               {concat(to_text(outcome.recompute_energy), " recompute"),
-                concat(to_text(outcome.copies), " copies")}) +
-          card("recompute", time_text(outcome.recompute),
-               {concat(count_of(run, Op::kCompute) - run.problem.graph.size(), " computations")}) +
-          card("peak", to_text(outcome.peak),
-               {memory > Bytes(0) ? concat("of ", to_text(memory)) : "no budget"}) +
-          card("moved", to_text(outcome.offloaded),
-               {concat(count_of(run, Op::kCopyOut), " copies out, ", count_of(run, Op::kCopyIn),
-                       " in")}));
+  return element("div", {{"class", "cards"}},
+                 card("step", time_text(outcome.time),
+                      {concat(overhead_text(outcome.time, ideal), " over ", time_text(ideal), ":"),
+                       "every node once, no waits"}) +
+                     card("energy", to_text(outcome.energy()),
+                          {concat(to_text(outcome.recompute_energy), " recompute"),
+                           concat(to_text(outcome.copies), " copies")}) +
+                     card("recompute", time_text(outcome.recompute),
+                          {concat(count_of(run, graph::Op::kCompute) - run.problem.graph.size(),
+                                  " computations")}) +
+                     card("peak", to_text(outcome.peak),
+                          {memory > Bytes(0) ? concat("of ", to_text(memory)) : "no budget"}) +
+                     card("moved", to_text(outcome.offloaded),
+                          {concat(count_of(run, graph::Op::kCopyOut), " copies out, ",
+                                  count_of(run, graph::Op::kCopyIn), " in")}));
 }
 
 std::string nodes_text(const graph::Graph& graph) {
@@ -168,7 +168,7 @@ std::string graph_text(const GraphRun& run) {
                 "\ntime      ", time_text(outcome.time), " per step, ",
                 overhead_text(outcome.time, ideal), " over ", time_text(ideal),
                 " (every node once, no waits)\nrecompute ", time_text(outcome.recompute), " in ",
-                count_of(run, Op::kCompute) - graph.size(), " computations\nenergy    ",
+                count_of(run, graph::Op::kCompute) - graph.size(), " computations\nenergy    ",
                 to_text(outcome.energy()), " per step: ", to_text(outcome.compute), " compute (",
                 to_text(outcome.recompute_energy), " recompute), ", to_text(outcome.copies),
                 " copies, ", to_text(outcome.idle), " idle\npeak      ", exact_text(outcome.peak),
@@ -176,8 +176,8 @@ std::string graph_text(const GraphRun& run) {
                     ? concat(" of ", exact_text(memory), ", ", percent_text(outcome.peak / memory))
                     : "",
                 "\nmoved     ", exact_text(outcome.offloaded),
-                " to the offload tier: ", count_of(run, Op::kCopyOut), " copies out, ",
-                count_of(run, Op::kCopyIn), " copies in\nschedule  ",
+                " to the offload tier: ", count_of(run, graph::Op::kCopyOut), " copies out, ",
+                count_of(run, graph::Op::kCopyIn), " copies in\nschedule  ",
                 graph::to_compact(run.plan.schedule, graph), "\n");
 }
 

@@ -177,11 +177,11 @@ TEST(LoadPlatform, ReadsEveryPlatformThatComesWithTrireme) {
 }
 
 TEST(ReadPlatform, RefusesWhatIsBroken) {
-  struct Broken {
+  struct Refused {
     std::string text;
     std::string message;
   };
-  const std::vector<Broken> table{
+  const std::vector<Refused> table{
       {"", "1: format is missing"},
       {"format: trireme-chain/1\n", "1: format is trireme-chain/1, must be trireme-platform/1"},
       {"format: trireme-platform/1\n", "1: ranks is missing"},

@@ -18,7 +18,7 @@ namespace {
 using program::Op;
 
 /// Layers of 1 s each, x of 10 B, tapes of `tape` B.
-chain::Chain chain_of(int layers, std::int64_t tape) {
+chain::Chain equal_chain(int layers, std::int64_t tape) {
   chain::Chain chain{.name = "c", .input = Bytes(10), .layers = {}};
   for (int i = 0; i < layers; ++i) {
     chain.layers.push_back({.name = "l",
@@ -70,7 +70,7 @@ struct Case {
 };
 
 Case case_of(int layers, std::int64_t tape, Bytes memory, double rate, int micro_batches = 1) {
-  Case made{chain_of(layers, tape), platform_of(memory, rate), {}};
+  Case made{equal_chain(layers, tape), platform_of(memory, rate), {}};
   made.program = program::lower({.stages = {moves_all_tapes(layers)},
                                  .order = program::one_f_one_b({1, micro_batches}),
                                  .rank_of_stage = {},

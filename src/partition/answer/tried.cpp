@@ -15,7 +15,7 @@ namespace trireme::partition {
 namespace {
 
 /// Layers up to which tables are instant, too.
-constexpr int kFewLayers = 200;
+constexpr int kInstantLayers = 200;
 /// Layers beyond which they take minutes.
 constexpr int kManyLayers = 1000;
 
@@ -69,7 +69,7 @@ std::vector<std::string> slow_solvers(const Question& question) {
 }
 
 std::vector<std::string> instant_solvers(const Question& question) {
-  const bool is_short = question.chain.length() <= kFewLayers;
+  const bool is_short = question.chain.length() <= kInstantLayers;
   return solvers_with(question, [&](const solve::Traits& it) {
     return it.growth <= (is_short && !it.moves ? Growth::kTables : Growth::kSquare);
   });
