@@ -16,6 +16,7 @@
 
 #include <cmath>
 #include <iostream>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -37,21 +38,26 @@ graph::Problem problem_of(const std::string& graph, const std::string& platform,
   return graph::problem_of(graph::load_graph(graph), rank, lanes);
 }
 
-/// Least time of a schedule, for deadlines that are a factor of it.
-Seconds fastest(graph::Problem problem, const poet::Freedom& freedom, const std::string& solver) {
+/// The fastest schedule whatever the deadline; nothing where none fits.
+std::optional<poet::Solution> fastest(graph::Problem problem, poet::Freedom freedom,
+                                      const std::string& solver) {
   problem.deadline = Seconds(std::numeric_limits<double>::infinity());
-  poet::Freedom asked = freedom;
-  asked.objective = poet::Objective::kTime;
-  const poet::Result result = poet::solve(solver, problem, asked);
-  const auto* const found = std::get_if<poet::Solution>(&result);
-  return found == nullptr ? problem.deadline : found->outcome.time;
+  freedom.objective = poet::Objective::kTime;
+  poet::Result result = poet::solve(solver, problem, freedom);
+  auto* const found = std::get_if<poet::Solution>(&result);
+  return found == nullptr ? std::nullopt : std::optional(std::move(*found));
 }
 
-Seconds deadline_of(const PlanArguments& arguments, const graph::Problem& problem,
-                    const poet::Freedom& freedom, const std::string& solver) {
+/// Sets the deadline. A factor is of the fastest step, whose schedule the solver then begins with.
+void take_deadline(const PlanArguments& arguments, const std::string& solver,
+                   graph::Problem& problem, poet::Freedom& freedom) {
   const partition::Deadline deadline = goal_of(arguments).deadline;
-  if (std::isinf(deadline.factor)) return deadline.time;
-  return deadline.of(fastest(problem, freedom, solver));
+  problem.deadline = deadline.time;
+  if (std::isinf(deadline.factor)) return;
+  std::optional<poet::Solution> found = fastest(problem, freedom, solver);
+  if (!found) return;  // then the solver says why
+  problem.deadline = deadline.of(found->outcome.time);
+  freedom.start = std::move(found->schedule);
 }
 
 int give(const PlanArguments& arguments, const graph::Problem& problem,
@@ -109,7 +115,7 @@ int plan_graph(const PlanArguments& arguments) {
                           ? poet::Objective::kEnergy
                           : poet::Objective::kTime;
   freedom.limit = Seconds(arguments.time_limit);
-  problem.deadline = deadline_of(arguments, problem, freedom, solver);
+  take_deadline(arguments, solver, problem, freedom);
   const poet::Result result = poet::solve(solver, problem, freedom);
   if (const auto* const why = std::get_if<poet::Infeasible>(&result)) return give_up(problem, *why);
   return give(arguments, problem, std::get<poet::Solution>(result));

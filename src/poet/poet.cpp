@@ -137,7 +137,7 @@ Seconds least_time(const Problem& problem, const Freedom& freedom) {
 std::string words_of(const Problem& problem, const Infeasible& why) {
   const std::string& node = problem.graph.node(why.node).name;
   const Bytes needed = widest(problem.graph).bytes;
-  if (why.least_time > Seconds(0)) {
+  if (why.least_time > problem.deadline) {
     return concat("the deadline of ", to_text(problem.deadline), " is ",
                   to_text(why.least_time - problem.deadline), " too early");
   }

@@ -146,11 +146,11 @@ TEST(CompactSchedule, OfANetworkIsSomeHundredBytes) {
 }
 
 TEST(ParseSchedule, RefusesWhatIsNoSchedule) {
-  struct Broken {
+  struct Refused {
     std::string text;
     std::string message;
   };
-  const std::vector<Broken> table{
+  const std::vector<Refused> table{
       {"x1",
        "word 1 of a schedule is 'x1', must be one of c, o, i, d, k and a node, such as c3 or "
        "c3-7"},
