@@ -87,18 +87,19 @@ int give(const PlanArguments& arguments, const graph::Problem& problem,
   return kDone;
 }
 
-int give_up(const graph::Problem& problem, const poet::Infeasible& why) {
+int give_up(const graph::Problem& problem, const poet::Infeasible& why, double limit) {
   std::cerr << "trireme: no schedule of " << visible(problem.graph.name) << " within "
             << to_text(problem.memory);
   if (!std::isinf(problem.deadline.count()))
     std::cerr << " ends by " << report::time_text(problem.deadline);
-  std::cerr << (why.is_proven ? "" : " was found in the time allowed");
+  if (!why.is_proven) std::cerr << " was found";
   if (!why.where.empty()) std::cerr << ": " << why.where;
   std::vector<std::string> ways;
-  if (why.least_time > Seconds(0))
+  if (why.least_time > problem.deadline)
     ways.push_back(concat("--deadline ", report::time_text(why.least_time), " or later"));
   if (why.least_memory > problem.memory)
     ways.push_back(concat("--memory ", io::size_of_at_least(why.least_memory)));
+  if (!why.is_proven) ways.push_back("--time-limit more than " + to_text(Seconds(limit)));
   if (!ways.empty()) std::cerr << ". Give " << join(ways, ", or ");
   std::cerr << "\n";
   return kInfeasible;
@@ -117,7 +118,8 @@ int plan_graph(const PlanArguments& arguments) {
   freedom.limit = Seconds(arguments.time_limit);
   take_deadline(arguments, solver, problem, freedom);
   const poet::Result result = poet::solve(solver, problem, freedom);
-  if (const auto* const why = std::get_if<poet::Infeasible>(&result)) return give_up(problem, *why);
+  if (const auto* const why = std::get_if<poet::Infeasible>(&result))
+    return give_up(problem, *why, arguments.time_limit);
   return give(arguments, problem, std::get<poet::Solution>(result));
 }
 

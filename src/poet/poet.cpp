@@ -25,6 +25,7 @@ struct Answer {
 
 std::optional<Solution> without_search(const Problem& problem, const Freedom& freedom);
 Answer ask(const Problem& problem, const Freedom& freedom, Aim aim);
+bool can_run(const Problem& problem, const Schedule& schedule);
 Solution solution_of(const Problem& problem, const Freedom& freedom, const Answer& answer);
 Infeasible why_not(const Problem& problem, const Freedom& freedom, bool is_proven);
 Seconds horizon_of(const Problem& problem);
@@ -67,8 +68,15 @@ Answer ask(const Problem& problem, const Freedom& freedom, Aim aim) {
                 .unit = model.unit};
   if (!answer.result.columns.empty()) {
     answer.schedule = schedule_of(problem, model, answer.result.columns);
+  } else if (start && aim != Aim::kMemory && can_run(problem, *start)) {
+    answer.schedule = std::move(start);  // the solver had no time to find any
   }
   return answer;
+}
+
+bool can_run(const Problem& problem, const Schedule& schedule) {
+  const graph::Replayed replayed = replay(problem, schedule);
+  return !replayed.fault && is_in_time(problem, replayed.outcome);
 }
 
 Solution solution_of(const Problem& problem, const Freedom& freedom, const Answer& answer) {
@@ -77,7 +85,8 @@ Solution solution_of(const Problem& problem, const Freedom& freedom, const Answe
          concat("poet: action ", replayed.fault ? replayed.fault->index : 0,
                 " of its schedule cannot run: ", replayed.fault ? replayed.fault->reason : ""));
   const double value = value_of(replayed.outcome, freedom.objective);
-  const double promised = answer.result.objective * answer.unit;
+  const double promised =
+      answer.result.columns.empty() ? value : answer.result.objective * answer.unit;
   ensure(value <= promised * (1 + kRounding), concat("poet: its schedule costs ", to_text(value),
                                                      ", its program says ", to_text(promised)));
   return Solution{.schedule = *answer.schedule,
@@ -140,6 +149,9 @@ std::string words_of(const Problem& problem, const Infeasible& why) {
   if (why.least_time > problem.deadline) {
     return concat("the deadline of ", to_text(problem.deadline), " is ",
                   to_text(why.least_time - problem.deadline), " too early");
+  }
+  if (problem.memory == Bytes(0) || why.least_memory <= problem.memory) {
+    return "none was found within the time limit of the solver";
   }
   return concat("memory for ", to_text(why.least_memory), " is needed, of which ", to_text(needed),
                 " for ", node, " and its inputs; there is ", to_text(problem.memory));
