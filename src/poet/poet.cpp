@@ -16,6 +16,10 @@ namespace {
 using graph::Problem;
 using graph::Schedule;
 
+/// Of the time, for the program in which what stays in memory is no integer column. Where this does
+/// not do, integer columns make a better bound.
+constexpr double kFirstShare = 0.1;
+
 /// An answer to a question, or why there is none.
 struct Answer {
   MilpResult result;
@@ -25,6 +29,7 @@ struct Answer {
 
 std::optional<Solution> without_search(const Problem& problem, const Freedom& freedom);
 Answer ask(const Problem& problem, const Freedom& freedom, Aim aim);
+void attempt(const Problem& problem, const Model& model, const MilpLimits& limits, Answer& answer);
 Solution solution_of(const Problem& problem, const Freedom& freedom, const Answer& answer);
 Infeasible why_not(const Problem& problem, const Freedom& freedom, bool is_proven);
 Seconds horizon_of(const Problem& problem);
@@ -59,16 +64,30 @@ Answer ask(const Problem& problem, const Freedom& freedom, Aim aim) {
                           .may_recompute = freedom.may_recompute,
                           .may_copy = freedom.may_copy,
                           .horizon = horizon_of(problem)};
-  const Model model = model_of(problem, question);
-  std::optional<Schedule> start = freedom.start;
-  if (!start) start = greedy_schedule(problem, freedom);
-  const Terms terms = start ? start_of(problem, model, *start) : Terms{};
-  Answer answer{.result = solve_milp(model.milp, terms, {freedom.limit, freedom.gap}),
-                .unit = model.unit};
-  if (!answer.result.columns.empty()) {
-    answer.schedule = schedule_of(problem, model, answer.result.columns);
+  Model model = model_of(problem, question);
+  Answer answer{.schedule = freedom.start, .unit = model.unit};
+  if (!answer.schedule) answer.schedule = greedy_schedule(problem, freedom);
+  attempt(problem, model, {freedom.limit * kFirstShare, freedom.gap}, answer);
+  if (!answer.result.is_optimal && !answer.result.is_infeasible) {
+    make_whole(model);
+    attempt(problem, model, {freedom.limit * (1 - kFirstShare), freedom.gap}, answer);
   }
+  if (answer.result.columns.empty()) answer.schedule = std::nullopt;
   return answer;
+}
+
+// From the schedule so far to a better one.
+void attempt(const Problem& problem, const Model& model, const MilpLimits& limits, Answer& answer) {
+  const Terms start = answer.schedule ? start_of(problem, model, *answer.schedule) : Terms{};
+  MilpResult result = solve_milp(model.milp, start, limits);
+  result.bound = std::max(result.bound, answer.result.bound);
+  if (!result.columns.empty()) {
+    answer.schedule = schedule_of(problem, model, result.columns);
+  } else if (!result.is_infeasible) {
+    result.columns = std::move(answer.result.columns);
+    result.objective = answer.result.objective;
+  }
+  answer.result = std::move(result);
 }
 
 Solution solution_of(const Problem& problem, const Freedom& freedom, const Answer& answer) {
