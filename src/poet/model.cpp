@@ -93,6 +93,7 @@ Builder::Builder(const Problem& problem, const Question& question)
       steps_(problem.graph, question.may_recompute),
       here_(problem.graph.nodes.size()),
       out_(problem.graph.nodes.size(), -1) {
+  model_.aim = question.aim;
   model_.unit = 1 / scale_.objective;
   if (question.aim == Aim::kMemory) peak_ = milp_.column({1, 0, kUnbounded, false});
   model_.has_clocks = has_clocks(problem, question);

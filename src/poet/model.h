@@ -40,6 +40,7 @@ struct Event {
 };
 
 struct Model {
+  Aim aim{};
   Milp milp;
   std::vector<Event> events;
   bool has_clocks = false;  ///< else copies beside compute cost no time that counts

@@ -20,16 +20,21 @@ using graph::Schedule;
 /// not do, integer columns make a better bound.
 constexpr double kFirstShare = 0.1;
 
-/// An answer to a question, or why there is none.
+/// An answer to a question; without a schedule none was found.
 struct Answer {
-  MilpResult result;
   std::optional<Schedule> schedule;
-  double unit = 1;
+  bool is_optimal = false, is_infeasible = false;  ///< proven
+  double bound = 0;                                ///< joules, seconds or bytes
 };
 
 std::optional<Solution> without_search(const Problem& problem, const Freedom& freedom);
 Answer ask(const Problem& problem, const Freedom& freedom, Aim aim);
 void attempt(const Problem& problem, const Model& model, const MilpLimits& limits, Answer& answer);
+std::optional<Schedule> start_for(const Problem& problem, const Freedom& freedom);
+void check(const Problem& problem, const Schedule& schedule, const Model& model,
+           const MilpResult& result);
+bool is_better(const Problem& problem, const Schedule& schedule, const Schedule& than, Aim aim);
+double value_of(const graph::Outcome& outcome, Aim aim);
 Solution solution_of(const Problem& problem, const Freedom& freedom, const Answer& answer);
 Infeasible why_not(const Problem& problem, const Freedom& freedom, bool is_proven);
 Seconds horizon_of(const Problem& problem);
@@ -46,7 +51,7 @@ Result solve_poet(const Problem& problem, const Freedom& freedom) {
   if (is_too_wide) return why_not(problem, freedom, true);
   const Aim aim = freedom.objective == Objective::kEnergy ? Aim::kEnergy : Aim::kTime;
   const Answer answer = ask(problem, freedom, aim);
-  if (!answer.schedule) return why_not(problem, freedom, answer.result.is_infeasible);
+  if (!answer.schedule) return why_not(problem, freedom, answer.is_infeasible);
   return solution_of(problem, freedom, answer);
 }
 
@@ -65,44 +70,72 @@ Answer ask(const Problem& problem, const Freedom& freedom, Aim aim) {
                           .may_copy = freedom.may_copy,
                           .horizon = horizon_of(problem)};
   Model model = model_of(problem, question);
-  Answer answer{.schedule = freedom.start, .unit = model.unit};
-  if (!answer.schedule) answer.schedule = greedy_schedule(problem, freedom);
+  Answer answer{.schedule = start_for(problem, freedom)};
   attempt(problem, model, {freedom.limit * kFirstShare, freedom.gap}, answer);
-  if (!answer.result.is_optimal && !answer.result.is_infeasible) {
+  if (!answer.is_optimal && !answer.is_infeasible) {
     make_whole(model);
     attempt(problem, model, {freedom.limit * (1 - kFirstShare), freedom.gap}, answer);
   }
-  if (answer.result.columns.empty()) answer.schedule = std::nullopt;
   return answer;
+}
+
+std::optional<Schedule> start_for(const Problem& problem, const Freedom& freedom) {
+  if (!freedom.start) return greedy_schedule(problem, freedom);
+  const graph::Replayed replayed = replay(problem, *freedom.start);
+  const bool fits = !replayed.fault && is_in_time(problem, replayed.outcome);
+  return fits ? freedom.start : std::nullopt;
 }
 
 // From the schedule so far to a better one.
 void attempt(const Problem& problem, const Model& model, const MilpLimits& limits, Answer& answer) {
   const Terms start = answer.schedule ? start_of(problem, model, *answer.schedule) : Terms{};
-  MilpResult result = solve_milp(model.milp, start, limits);
-  result.bound = std::max(result.bound, answer.result.bound);
-  if (!result.columns.empty()) {
-    answer.schedule = schedule_of(problem, model, result.columns);
-  } else if (!result.is_infeasible) {
-    result.columns = std::move(answer.result.columns);
-    result.objective = answer.result.objective;
+  const MilpResult result = solve_milp(model.milp, start, limits);
+  answer.is_optimal = result.is_optimal;
+  answer.is_infeasible = result.is_infeasible && !answer.schedule;
+  answer.bound = std::max(answer.bound, result.bound * model.unit);
+  if (result.columns.empty()) return;
+  const Schedule schedule = schedule_of(problem, model, result.columns);
+  check(problem, schedule, model, result);
+  if (!answer.schedule || is_better(problem, schedule, *answer.schedule, model.aim)) {
+    answer.schedule = schedule;
   }
-  answer.result = std::move(result);
+}
+
+bool is_better(const Problem& problem, const Schedule& schedule, const Schedule& than, Aim aim) {
+  return value_of(replay(problem, schedule).outcome, aim) <
+         value_of(replay(problem, than).outcome, aim);
+}
+
+// What the program says of its schedule is what replay says.
+void check(const Problem& problem, const Schedule& schedule, const Model& model,
+           const MilpResult& result) {
+  const graph::Replayed replayed = replay(problem, schedule);
+  ensure(!replayed.fault,
+         concat("poet: its schedule cannot run: ", replayed.fault ? replayed.fault->reason : ""));
+  const double value = value_of(replayed.outcome, model.aim);
+  const double promised = result.objective * model.unit;
+  ensure(value <= promised * (1 + kRounding), concat("poet: its schedule costs ", to_text(value),
+                                                     ", its program says ", to_text(promised)));
+}
+
+double value_of(const graph::Outcome& outcome, Aim aim) {
+  switch (aim) {
+    case Aim::kEnergy:
+      return outcome.energy().count();
+    case Aim::kTime:
+      return outcome.time.count();
+    case Aim::kMemory:
+      return static_cast<double>(outcome.peak.count());
+  }
+  return 0;
 }
 
 Solution solution_of(const Problem& problem, const Freedom& freedom, const Answer& answer) {
-  const graph::Replayed replayed = replay(problem, *answer.schedule);
-  ensure(!replayed.fault,
-         concat("poet: action ", replayed.fault ? replayed.fault->index : 0,
-                " of its schedule cannot run: ", replayed.fault ? replayed.fault->reason : ""));
-  const double value = value_of(replayed.outcome, freedom.objective);
-  const double promised = answer.result.objective * answer.unit;
-  ensure(value <= promised * (1 + kRounding), concat("poet: its schedule costs ", to_text(value),
-                                                     ", its program says ", to_text(promised)));
+  const graph::Outcome outcome = replay(problem, *answer.schedule).outcome;
   return Solution{.schedule = *answer.schedule,
-                  .outcome = replayed.outcome,
-                  .is_optimal = answer.result.is_optimal,
-                  .bound = std::min(value, answer.result.bound * answer.unit)};
+                  .outcome = outcome,
+                  .is_optimal = answer.is_optimal,
+                  .bound = std::min(value_of(outcome, freedom.objective), answer.bound)};
 }
 
 // The time of a schedule that does everything that a program can say, one after the other.
