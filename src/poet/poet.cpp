@@ -18,7 +18,7 @@ using graph::Schedule;
 
 /// Of the time, for the program in which what stays in memory is no integer column. Where this does
 /// not do, integer columns make a better bound.
-constexpr double kFirstShare = 0.1;
+constexpr double kFirstShare = 0.03;
 
 /// An answer to a question; without a schedule none was found.
 struct Answer {
@@ -37,7 +37,7 @@ bool is_better(const Problem& problem, const Schedule& schedule, const Schedule&
 double value_of(const graph::Outcome& outcome, Aim aim);
 Solution solution_of(const Problem& problem, const Freedom& freedom, const Answer& answer);
 Infeasible why_not(const Problem& problem, const Freedom& freedom, bool is_proven);
-Seconds horizon_of(const Problem& problem);
+Seconds horizon_of(const Problem& problem, const std::optional<Schedule>& start, Aim aim);
 Bytes least_memory(const Problem& problem, const Freedom& freedom);
 Seconds least_time(const Problem& problem, const Freedom& freedom);
 std::string words_of(const Problem& problem, const Infeasible& why);
@@ -45,6 +45,11 @@ std::string words_of(const Problem& problem, const Infeasible& why);
 }  // namespace
 
 Result solve_poet(const Problem& problem, const Freedom& freedom) {
+  if (!has_highs()) {
+    throw InputError(
+        "poet: this build has no HiGHS, which solves its programs; run ./launch/install, which "
+        "fetches it, and build again, or use the solver greedy");
+  }
   if (auto solution = without_search(problem, freedom)) return *std::move(solution);
   const bool is_too_wide =
       problem.memory > Bytes(0) && widest(problem.graph).bytes > problem.memory;
@@ -65,12 +70,12 @@ std::optional<Solution> without_search(const Problem& problem, const Freedom& fr
 }
 
 Answer ask(const Problem& problem, const Freedom& freedom, Aim aim) {
+  Answer answer{.schedule = start_for(problem, freedom)};
   const Question question{.aim = aim,
                           .may_recompute = freedom.may_recompute,
                           .may_copy = freedom.may_copy,
-                          .horizon = horizon_of(problem)};
+                          .horizon = horizon_of(problem, answer.schedule, aim)};
   Model model = model_of(problem, question);
-  Answer answer{.schedule = start_for(problem, freedom)};
   attempt(problem, model, {freedom.limit * kFirstShare, freedom.gap}, answer);
   if (!answer.is_optimal && !answer.is_infeasible) {
     make_whole(model);
@@ -138,8 +143,10 @@ Solution solution_of(const Problem& problem, const Freedom& freedom, const Answe
                   .bound = std::min(value_of(outcome, freedom.objective), answer.bound)};
 }
 
-// The time of a schedule that does everything that a program can say, one after the other.
-Seconds horizon_of(const Problem& problem) {
+// Twice the time of the start, if less is asked for. Else that of a schedule that does everything
+// that a program can say, one after the other.
+Seconds horizon_of(const Problem& problem, const std::optional<Schedule>& start, Aim aim) {
+  if (start && aim == Aim::kTime) return 2 * replay(problem, *start).outcome.time;
   Seconds all{0};
   for (int node = 0; node < problem.graph.size(); ++node) {
     const graph::NodeCost& cost = problem.cost(node);
