@@ -25,7 +25,6 @@ class Builder {
 
  private:
   void step(int t);
-  void begin(int t);
   void begin_copies(int t);
   void place(int t, int node);
   int read(int t, int node, int place);
@@ -35,7 +34,7 @@ class Builder {
   void only_for(int again, const std::vector<int>& arrivals);
   int come(int node, double price);
   void use(int input, int again);
-  void hold();
+  void hold(int t, int place);
   void leave(int t, int node, int place);
   void copy_out(int node);
   void limit_offload();
@@ -57,9 +56,6 @@ class Builder {
   Milp& milp_ = model_.milp;
   std::vector<Terms> here_;  ///< by node: columns whose sum is 1 where it is in memory now
   std::vector<int> out_;     ///< by node: its copy out; -1: never
-  Terms change_{};           ///< of memory since the last place
-  double always_ = 0;        ///< the same, of what has no column
-  int level_ = -1;           ///< memory at the last place of this step
   int peak_ = -1;            ///< with the aim of least memory
   Terms time_{}, offloaded_{};
   std::optional<Clocks> clocks_{};
@@ -81,6 +77,13 @@ Model model_of(const Problem& problem, const Question& question) {
   return Builder(problem, question).build();
 }
 
+void make_whole(Model& model) {
+  for (const Event& event : model.events) {
+    const bool stays = event.kind == Kind::kLeave && event.column != Event::kNever;
+    if (stays) model.milp.columns[static_cast<std::size_t>(event.column)].is_integer = true;
+  }
+}
+
 namespace {
 
 Builder::Builder(const Problem& problem, const Question& question)
@@ -90,6 +93,7 @@ Builder::Builder(const Problem& problem, const Question& question)
       steps_(problem.graph, question.may_recompute),
       here_(problem.graph.nodes.size()),
       out_(problem.graph.nodes.size(), -1) {
+  model_.aim = question.aim;
   model_.unit = 1 / scale_.objective;
   if (question.aim == Aim::kMemory) peak_ = milp_.column({1, 0, kUnbounded, false});
   model_.has_clocks = has_clocks(problem, question);
@@ -105,16 +109,8 @@ Model Builder::build() && {
 }
 
 void Builder::step(int t) {
-  begin(t);
-  for (const int node : steps_.places(t)) place(t, node);
-}
-
-void Builder::begin(int t) {
   if (clocks_) begin_copies(t);
-  level_ = -1;
-  always_ = 0;
-  change_.clear();
-  for (const int node : steps_.useful(t)) add(change_, here(node), bytes(node));
+  for (const int node : steps_.places(t)) place(t, node);
 }
 
 // With lanes beside compute a value whose copy out has ended may leave with the step; then a copy
@@ -144,7 +140,7 @@ void Builder::place(int t, int node) {
   if (node < t) only_for(again, arrivals);
   event({Kind::kCompute, t, node, node, again});
   for (const int input : inputs) use(input, again);
-  hold();
+  hold(t, node);
   if (clocks_) clocks_->compute(node, again, inputs);
   if (node == t) copy_out(t);
   for (const int input : inputs) leave(t, input, node);
@@ -179,7 +175,6 @@ int Builder::make_again(int node) {
 // Always, so that it is a constant of the sums.
 int Builder::make_first(int node) {
   milp_.offset += price_of_compute(problem_.cost(node));
-  always_ += bytes(node);
   return Event::kAlways;
 }
 
@@ -194,7 +189,6 @@ int Builder::come(int node, double price) {
   const int column = milp_.binary(price);
   here(node).emplace_back(column, 1);
   milp_.at_most(here(node), 1);
-  change_.emplace_back(column, bytes(node));
   return column;
 }
 
@@ -204,29 +198,23 @@ void Builder::use(int input, int again) {
   milp_.at_least(again == Event::kAlways ? 1 : 0, terms);
 }
 
-// Memory while the place's node is made, with all of its inputs.
-void Builder::hold() {
+// Memory while the place's node is made: a knapsack of all that is there.
+void Builder::hold(int t, int place) {
   if (scale_.memory == kUnbounded && peak_ < 0) return;
-  const int level = milp_.column({0, 0, peak_ < 0 ? scale_.memory : kUnbounded, false});
-  if (peak_ >= 0) milp_.at_most({{level, 1}, {peak_, -1}}, 0);
-  change_.emplace_back(level, -1);
-  if (level_ >= 0) change_.emplace_back(level_, 1);
-  milp_.row(-always_, change_, -always_);
-  level_ = level;
-  always_ = 0;
-  change_.clear();
+  Terms terms;
+  for (const int node : steps_.useful(t)) add(terms, here(node), bytes(node));
+  if (peak_ >= 0) terms.emplace_back(peak_, -1);
+  const double first = place == t ? bytes(t) : 0;
+  milp_.at_most(terms, (peak_ < 0 ? scale_.memory : 0) - first);
 }
 
 // After a place: the value stays for a later one, or leaves.
 void Builder::leave(int t, int node, int place) {
   const Terms before = std::exchange(here(node), {});
-  add(change_, before, -bytes(node));
-  if (node == t) always_ -= bytes(node);
   int stays = Event::kNever;
   if (steps_.is_useful(t + 1, node) || steps_.has_later_place(t, node, place)) {
     stays = milp_.column({0, 0, 1, clocks_ && can_copy(node)});
     here(node).emplace_back(stays, 1);
-    change_.emplace_back(stays, bytes(node));
     Terms terms{{stays, 1}};
     add(terms, before, -1);
     if (node < t) milp_.at_most(terms, 0);

@@ -40,6 +40,7 @@ struct Event {
 };
 
 struct Model {
+  Aim aim{};
   Milp milp;
   std::vector<Event> events;
   bool has_clocks = false;  ///< else copies beside compute cost no time that counts
@@ -54,7 +55,10 @@ struct Question {
   Seconds horizon{0};  ///< with lanes beside compute: no schedule of interest takes longer
 };
 
+/// With as few integer columns as there can be: the best schedules of it are whole all the same.
 Model model_of(const graph::Problem& problem, const Question& question);
+/// The same with integer columns for what stays in memory.
+void make_whole(Model& model);
 
 /// The schedule of a solution: what is made or read for nothing is left out.
 graph::Schedule schedule_of(const graph::Problem& problem, const Model& model,

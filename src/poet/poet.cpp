@@ -16,19 +16,28 @@ namespace {
 using graph::Problem;
 using graph::Schedule;
 
-/// An answer to a question, or why there is none.
+/// Of the time, for the program in which what stays in memory is no integer column. Where this does
+/// not do, integer columns make a better bound.
+constexpr double kFirstShare = 0.03;
+
+/// An answer to a question; without a schedule none was found.
 struct Answer {
-  MilpResult result;
   std::optional<Schedule> schedule;
-  double unit = 1;
+  bool is_optimal = false, is_infeasible = false;  ///< proven
+  double bound = 0;                                ///< joules, seconds or bytes
 };
 
 std::optional<Solution> without_search(const Problem& problem, const Freedom& freedom);
 Answer ask(const Problem& problem, const Freedom& freedom, Aim aim);
-bool can_run(const Problem& problem, const Schedule& schedule);
+void attempt(const Problem& problem, const Model& model, const MilpLimits& limits, Answer& answer);
+std::optional<Schedule> start_for(const Problem& problem, const Freedom& freedom);
+void check(const Problem& problem, const Schedule& schedule, const Model& model,
+           const MilpResult& result);
+bool is_better(const Problem& problem, const Schedule& schedule, const Schedule& than, Aim aim);
+double value_of(const graph::Outcome& outcome, Aim aim);
 Solution solution_of(const Problem& problem, const Freedom& freedom, const Answer& answer);
 Infeasible why_not(const Problem& problem, const Freedom& freedom, bool is_proven);
-Seconds horizon_of(const Problem& problem);
+Seconds horizon_of(const Problem& problem, const std::optional<Schedule>& start, Aim aim);
 Bytes least_memory(const Problem& problem, const Freedom& freedom);
 Seconds least_time(const Problem& problem, const Freedom& freedom);
 std::string words_of(const Problem& problem, const Infeasible& why);
@@ -36,13 +45,18 @@ std::string words_of(const Problem& problem, const Infeasible& why);
 }  // namespace
 
 Result solve_poet(const Problem& problem, const Freedom& freedom) {
+  if (!has_highs()) {
+    throw InputError(
+        "poet: this build has no HiGHS, which solves its programs; run ./launch/install, which "
+        "fetches it, and build again, or use the solver greedy");
+  }
   if (auto solution = without_search(problem, freedom)) return *std::move(solution);
   const bool is_too_wide =
       problem.memory > Bytes(0) && widest(problem.graph).bytes > problem.memory;
   if (is_too_wide) return why_not(problem, freedom, true);
   const Aim aim = freedom.objective == Objective::kEnergy ? Aim::kEnergy : Aim::kTime;
   const Answer answer = ask(problem, freedom, aim);
-  if (!answer.schedule) return why_not(problem, freedom, answer.result.is_infeasible);
+  if (!answer.schedule) return why_not(problem, freedom, answer.is_infeasible);
   return solution_of(problem, freedom, answer);
 }
 
@@ -56,47 +70,83 @@ std::optional<Solution> without_search(const Problem& problem, const Freedom& fr
 }
 
 Answer ask(const Problem& problem, const Freedom& freedom, Aim aim) {
+  Answer answer{.schedule = start_for(problem, freedom)};
   const Question question{.aim = aim,
                           .may_recompute = freedom.may_recompute,
                           .may_copy = freedom.may_copy,
-                          .horizon = horizon_of(problem)};
-  const Model model = model_of(problem, question);
-  std::optional<Schedule> start = freedom.start;
-  if (!start) start = greedy_schedule(problem, freedom);
-  const Terms terms = start ? start_of(problem, model, *start) : Terms{};
-  Answer answer{.result = solve_milp(model.milp, terms, {freedom.limit, freedom.gap}),
-                .unit = model.unit};
-  if (!answer.result.columns.empty()) {
-    answer.schedule = schedule_of(problem, model, answer.result.columns);
-  } else if (start && aim != Aim::kMemory && can_run(problem, *start)) {
-    answer.schedule = std::move(start);  // the solver had no time to find any
+                          .horizon = horizon_of(problem, answer.schedule, aim)};
+  Model model = model_of(problem, question);
+  attempt(problem, model, {freedom.limit * kFirstShare, freedom.gap}, answer);
+  if (!answer.is_optimal && !answer.is_infeasible) {
+    make_whole(model);
+    attempt(problem, model, {freedom.limit * (1 - kFirstShare), freedom.gap}, answer);
   }
   return answer;
 }
 
-bool can_run(const Problem& problem, const Schedule& schedule) {
+std::optional<Schedule> start_for(const Problem& problem, const Freedom& freedom) {
+  if (!freedom.start) return greedy_schedule(problem, freedom);
+  const graph::Replayed replayed = replay(problem, *freedom.start);
+  const bool fits = !replayed.fault && is_in_time(problem, replayed.outcome);
+  return fits ? freedom.start : std::nullopt;
+}
+
+// From the schedule so far to a better one.
+void attempt(const Problem& problem, const Model& model, const MilpLimits& limits, Answer& answer) {
+  const Terms start = answer.schedule ? start_of(problem, model, *answer.schedule) : Terms{};
+  const MilpResult result = solve_milp(model.milp, start, limits);
+  answer.is_optimal = result.is_optimal;
+  answer.is_infeasible = result.is_infeasible && !answer.schedule;
+  answer.bound = std::max(answer.bound, result.bound * model.unit);
+  if (result.columns.empty()) return;
+  const Schedule schedule = schedule_of(problem, model, result.columns);
+  check(problem, schedule, model, result);
+  if (!answer.schedule || is_better(problem, schedule, *answer.schedule, model.aim)) {
+    answer.schedule = schedule;
+  }
+}
+
+bool is_better(const Problem& problem, const Schedule& schedule, const Schedule& than, Aim aim) {
+  return value_of(replay(problem, schedule).outcome, aim) <
+         value_of(replay(problem, than).outcome, aim);
+}
+
+// What the program says of its schedule is what replay says.
+void check(const Problem& problem, const Schedule& schedule, const Model& model,
+           const MilpResult& result) {
   const graph::Replayed replayed = replay(problem, schedule);
-  return !replayed.fault && is_in_time(problem, replayed.outcome);
+  ensure(!replayed.fault,
+         concat("poet: its schedule cannot run: ", replayed.fault ? replayed.fault->reason : ""));
+  const double value = value_of(replayed.outcome, model.aim);
+  const double promised = result.objective * model.unit;
+  ensure(value <= promised * (1 + kRounding), concat("poet: its schedule costs ", to_text(value),
+                                                     ", its program says ", to_text(promised)));
+}
+
+double value_of(const graph::Outcome& outcome, Aim aim) {
+  switch (aim) {
+    case Aim::kEnergy:
+      return outcome.energy().count();
+    case Aim::kTime:
+      return outcome.time.count();
+    case Aim::kMemory:
+      return static_cast<double>(outcome.peak.count());
+  }
+  return 0;
 }
 
 Solution solution_of(const Problem& problem, const Freedom& freedom, const Answer& answer) {
-  const graph::Replayed replayed = replay(problem, *answer.schedule);
-  ensure(!replayed.fault,
-         concat("poet: action ", replayed.fault ? replayed.fault->index : 0,
-                " of its schedule cannot run: ", replayed.fault ? replayed.fault->reason : ""));
-  const double value = value_of(replayed.outcome, freedom.objective);
-  const double promised =
-      answer.result.columns.empty() ? value : answer.result.objective * answer.unit;
-  ensure(value <= promised * (1 + kRounding), concat("poet: its schedule costs ", to_text(value),
-                                                     ", its program says ", to_text(promised)));
+  const graph::Outcome outcome = replay(problem, *answer.schedule).outcome;
   return Solution{.schedule = *answer.schedule,
-                  .outcome = replayed.outcome,
-                  .is_optimal = answer.result.is_optimal,
-                  .bound = std::min(value, answer.result.bound * answer.unit)};
+                  .outcome = outcome,
+                  .is_optimal = answer.is_optimal,
+                  .bound = std::min(value_of(outcome, freedom.objective), answer.bound)};
 }
 
-// The time of a schedule that does everything that a program can say, one after the other.
-Seconds horizon_of(const Problem& problem) {
+// Twice the time of the start, if less is asked for. Else that of a schedule that does everything
+// that a program can say, one after the other.
+Seconds horizon_of(const Problem& problem, const std::optional<Schedule>& start, Aim aim) {
+  if (start && aim == Aim::kTime) return 2 * replay(problem, *start).outcome.time;
   Seconds all{0};
   for (int node = 0; node < problem.graph.size(); ++node) {
     const graph::NodeCost& cost = problem.cost(node);

@@ -41,10 +41,22 @@ class Reading {
 Terms start_of(const Problem& problem, const Model& model, const Schedule& schedule) {
   const std::set<Key> keys = Reading(problem, schedule, model.has_clocks).keys();
   Terms start;
-  for (const Event& event : model.events) {
-    if (event.kind == Kind::kLeave || event.column == Event::kAlways) continue;
-    const bool happens = keys.contains({event.kind, event.step, event.node, event.place});
-    start.emplace_back(event.column, happens ? 1 : 0);
+  std::vector<bool> is_needed(problem.graph.nodes.size(), false);
+  for (auto event = model.events.rbegin(); event != model.events.rend(); ++event) {
+    const auto node = static_cast<std::size_t>(event->node);
+    if (event->kind == Kind::kLeave) {
+      if (event->column != Event::kNever && !model.has_clocks)
+        start.emplace_back(event->column, is_needed[node] ? 1 : 0);
+      continue;
+    }
+    const bool happens = event->column == Event::kAlways ||
+                         keys.contains({event->kind, event->step, event->node, event->place});
+    if (event->column != Event::kAlways) start.emplace_back(event->column, happens ? 1 : 0);
+    if (!happens || event->kind == Kind::kCopyOut) continue;
+    is_needed[node] = false;
+    if (event->kind == Kind::kRead) continue;
+    for (const int input : problem.graph.node(event->node).inputs)
+      is_needed[static_cast<std::size_t>(input)] = true;
   }
   return start;
 }

@@ -10,9 +10,8 @@ bool has_highs() {
 }
 
 MilpResult solve_milp(const Milp&, const Terms&, const MilpLimits&) {
-  throw InputError(
-      "poet: this build has no HiGHS, which solves its programs; ./launch/install fetches it, then "
-      "build again (or use another solver, such as greedy)");
+  ensure(has_highs(), "who solves a program asks first whether this build can");
+  return {};
 }
 
 }  // namespace trireme::poet

@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <ostream>
+#include <string>
 
 namespace trireme::poet {
 namespace {
@@ -15,6 +17,10 @@ namespace {
 struct Row {
   int layers, memory;
   std::optional<double> without_copies, cheap_copies, dear_copies;  ///< none, 0.25 J, 1 J each
+
+  friend std::ostream& operator<<(std::ostream& out, const Row& row) {
+    return out << row.layers << " layers, " << row.memory << " bytes";
+  }
 };
 
 std::optional<double> least(const Row& row, double copy, bool may_copy) {

@@ -7,7 +7,6 @@
 #include "trireme/poet/solve.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <random>
 #include <vector>
 
@@ -70,21 +69,18 @@ inline void random_costs(std::mt19937& random, graph::Problem& problem) {
 /// Memory from a little too small to almost enough for everything; a deadline from too early to
 /// late.
 inline void random_limits(std::mt19937& random, graph::Problem& problem) {
-  const auto most = replay(problem, keep_all(problem.graph)).outcome;
-  std::int64_t least = most.peak.count();
-  for (const graph::Node& node : problem.graph.nodes)
-    least = std::max(std::int64_t{1}, std::min(least, 3 * node.bytes.count()));
-  std::int64_t widest = 0;
+  const graph::Outcome most = replay(problem, keep_all(problem.graph)).outcome;
+  int widest = 0;
   for (const graph::Node& node : problem.graph.nodes) {
-    std::int64_t width = node.bytes.count();
-    for (const int input : node.inputs) width += problem.graph.node(input).bytes.count();
-    widest = std::max(widest, width);
+    Bytes width = node.bytes;
+    for (const int input : node.inputs) width += problem.graph.node(input).bytes;
+    widest = std::max(widest, static_cast<int>(width.count()));
   }
-  problem.memory = Bytes(std::uniform_int_distribution<std::int64_t>(
-      std::max<std::int64_t>(1, widest - 1), std::max(widest, most.peak.count() - 1))(random));
+  const int peak = static_cast<int>(most.peak.count());
+  problem.memory = Bytes(draw(random, std::max(1, widest - 1), std::max(widest, peak - 1)));
   const int room = draw(random, 0, 5);
   problem.capacity = Bytes(room == 0 ? 0 : room == 1 ? draw(random, 1, 8) : 1000);
-  if (draw(random, 0, 1) == 0) problem.deadline = most.time * (0.95 + 0.1 * draw(random, 0, 12));
+  if (draw(random, 0, 1) == 0) problem.deadline = most.time * (0.95 + 0.15 * draw(random, 0, 12));
 }
 
 struct Instance {
