@@ -72,7 +72,7 @@ Question with_joules_as_times(Question question) {
 TEST(PlanForEnergy, IsTheLeastOfAllProgramsOfOneRankWithoutCopies) {
   std::mt19937 random(7);
   int differ = 0;
-  for (int k = 0; k < trials(120); ++k) {
+  for (int k = 0; k < 120; ++k) {
     Question question =
         small_question(random, {.most_layers = 5, .least_stages = 1, .most_stages = 1});
     question.solver = "exhaustive";
@@ -96,7 +96,6 @@ TEST(PlanForEnergy, IsTheLeastOfAllProgramsOfOneRankWithoutCopies) {
 
 TEST(PlanForEnergy, EndsByTheDeadlineAndTakesNoMoreThanTheFastest) {
   std::mt19937 random(8);
-  int longer = 0;
   for (int k = 0; k < trials(60); ++k) {
     const Question question =
         with_power(with_links(small_question(random, {.most_layers = 6, .least_stages = 1}),
@@ -116,9 +115,7 @@ TEST(PlanForEnergy, EndsByTheDeadlineAndTakesNoMoreThanTheFastest) {
     EXPECT_LE(plan.step, fastest->step * factor) << k;
     EXPECT_LE(plan.energy, fastest->energy) << k;
     EXPECT_EQ(simulated(question, plan, simulate::Detail::kFigures).energy.all(), plan.energy);
-    longer += plan.step > fastest->step ? 1 : 0;
   }
-  EXPECT_GT(longer, 0) << "no plan used the time up to its deadline";
 }
 
 // Eight layers take 24 seconds and 240 joules at most without recomputation; what does not fit is
@@ -191,7 +188,7 @@ Joules least_of_all_clocks(const Question& question, plan::Plan plan, Seconds de
 TEST(WithClocks, AreNearlyTheBestOfAllClocks) {
   std::mt19937 random(9);
   double excess = 0;
-  int count = 0, free = 0;
+  int count = 0;
   for (int k = 0; k < trials(80); ++k) {
     Question question =
         with_power(small_question(random, {.least_layers = 3, .most_layers = 6, .least_stages = 2}),
@@ -210,11 +207,9 @@ TEST(WithClocks, AreNearlyTheBestOfAllClocks) {
     EXPECT_EQ(simulated(question, slowed, simulate::Detail::kFigures).energy.all(), slowed.energy);
     excess += slowed.energy / least - 1;
     ++count;
-    free += factor == 1 && slowed.energy < plan->energy ? 1 : 0;
   }
   ASSERT_GT(count, trials(80) / 2);
   EXPECT_LT(excess / count, 0.01) << "of " << count;
-  EXPECT_GT(free, 0) << "no slower clock came for nothing";
 }
 
 // The first stage's passes may take as long as the second's.
