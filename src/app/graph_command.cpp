@@ -14,6 +14,7 @@
 #include "trireme/report/graph_report.h"
 #include "trireme/report/text.h"
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 #include <limits>
@@ -60,16 +61,24 @@ void take_deadline(const PlanArguments& arguments, const std::string& solver,
   freedom.start = std::move(found->schedule);
 }
 
-int give(const PlanArguments& arguments, const graph::Problem& problem,
+/// graph::Plan::gap.
+std::optional<double> gap_of(const poet::Solution& solution, poet::Objective objective) {
+  if (solution.is_optimal) return 0;
+  if (!(solution.bound > 0)) return std::nullopt;
+  const double value = objective == poet::Objective::kEnergy ? solution.outcome.energy().count()
+                                                             : solution.outcome.time.count();
+  return std::clamp(1 - solution.bound / value, 0.0, 1.0);
+}
+
+int give(const PlanArguments& arguments, const graph::Problem& problem, poet::Objective objective,
          const poet::Solution& solution) {
   graph::Plan plan{.solver = solution.solver,
                    .memory = problem.memory,
                    .step = solution.outcome.time,
                    .energy = solution.outcome.energy(),
                    .peak = solution.outcome.peak,
-                   .is_optimal = solution.is_optimal,
+                   .gap = gap_of(solution, objective),
                    .schedule = solution.schedule};
-  if (solution.bound > 0) plan.bound = solution.bound;
   const graph::Replayed replayed = graph::replay(problem, plan.schedule);
   const report::GraphRun run{problem, plan, replayed};
   const std::string text = arguments.compact
@@ -120,7 +129,7 @@ int plan_graph(const PlanArguments& arguments) {
   const poet::Result result = poet::solve(solver, problem, freedom);
   if (const auto* const why = std::get_if<poet::Infeasible>(&result))
     return give_up(problem, *why, arguments.time_limit);
-  return give(arguments, problem, std::get<poet::Solution>(result));
+  return give(arguments, problem, freedom.objective, std::get<poet::Solution>(result));
 }
 
 int simulate_graph(const SimulateArguments& arguments) {

@@ -21,9 +21,8 @@ Plan read_plan(const io::Node& document, const Graph& graph);
 std::string to_json(const Plan& plan, const Graph& graph) {
   io::Json predicted{{"step_s", plan.step.count()},
                      {"energy_j", plan.energy.count()},
-                     {"peak_bytes", plan.peak.count()},
-                     {"is_optimal", plan.is_optimal}};
-  if (plan.bound) predicted["bound"] = *plan.bound;
+                     {"peak_bytes", plan.peak.count()}};
+  if (plan.gap) predicted["gap"] = *plan.gap;
   return io::document({{"format", std::string(kFormat)},
                        {"graph", {{"name", graph.name}, {"digest", digest(graph)}}},
                        {"solver", plan.solver},
@@ -75,8 +74,7 @@ void read_prediction(Plan& plan, const io::Node& node) {
   if (const auto step = map.optional("step_s")) plan.step = step->seconds();
   if (const auto energy = map.optional("energy_j")) plan.energy = Joules(energy->number(0, kMost));
   if (const auto peak = map.optional("peak_bytes")) plan.peak = peak->bytes();
-  if (const auto bound = map.optional("bound")) plan.bound = bound->number(-kMost, kMost);
-  if (const auto optimal = map.optional("is_optimal")) plan.is_optimal = optimal->boolean();
+  if (const auto gap = map.optional("gap")) plan.gap = gap->number(0, 1);
   map.finish();
 }
 

@@ -52,9 +52,10 @@ int count_of(const GraphRun& run, graph::Op op) {
 std::string solver_text(const GraphRun& run) {
   const graph::Plan& plan = run.plan;
   if (plan.solver.empty()) return "given";
-  if (plan.is_optimal) return plan.solver + ", proven optimal";
-  if (!plan.bound) return plan.solver;
-  return concat(plan.solver, ", no schedule is below ", to_text(*plan.bound));
+  if (!plan.gap) return plan.solver;
+  if (*plan.gap == 0) return plan.solver + ", proven optimal";
+  return concat(plan.solver, ", another one would be better by ", percent_text(*plan.gap),
+                " at most");
 }
 
 chain::Chain chain_of(const graph::Graph& graph) {

@@ -29,8 +29,7 @@ Plan some_plan() {
           .step = Seconds(1.5),
           .energy = Joules(2.25),
           .peak = Bytes(6),
-          .bound = 2.0,
-          .is_optimal = false,
+          .gap = 0.25,
           .schedule = {{Op::kCompute, 0}, {Op::kCopyOut, 0}, {Op::kCompute, 1}, {Op::kCompute, 2}}};
 }
 

@@ -18,10 +18,9 @@ struct Plan {
   Seconds step{0};   ///< predicted
   Joules energy{0};  ///< predicted
   Bytes peak;        ///< predicted
-  /// What the solver proved: no schedule takes less, joules or seconds as it was asked for.
-  /// Nothing: no proof.
-  std::optional<double> bound = {};
-  bool is_optimal = false;
+  /// By which share of what it takes, joules or seconds as was asked for, another schedule could be
+  /// better at most. 0: it is optimal; nothing: no proof.
+  std::optional<double> gap = {};
   Schedule schedule;
 
   bool operator==(const Plan&) const = default;
