@@ -134,16 +134,14 @@ int plan_graph(const PlanArguments& arguments) {
 
 int simulate_graph(const SimulateArguments& arguments) {
   io::require_writable(arguments.report);
-  const graph::Problem problem =
-      problem_of(arguments.graph, arguments.files.platform, std::nullopt);
+  graph::Problem problem = problem_of(arguments.graph, arguments.files.platform, std::nullopt);
   const graph::Plan plan = graph::load_plan(arguments.files.plan, problem.graph);
-  graph::Problem asked = problem;
-  if (plan.memory > Bytes(0)) asked.memory = plan.memory;
-  const graph::Replayed replayed = graph::replay(asked, plan.schedule);
+  if (plan.memory > Bytes(0)) problem.memory = plan.memory;
+  const graph::Replayed replayed = graph::replay(problem, plan.schedule);
   if (replayed.fault)
     throw InputError(concat(arguments.files.plan, ": action ", replayed.fault->index,
                             " cannot run: ", replayed.fault->reason));
-  const report::GraphRun run{asked, plan, replayed};
+  const report::GraphRun run{problem, plan, replayed};
   if (!arguments.report.empty()) io::write_file(arguments.report, report::graph_page(run));
   std::cout << (arguments.json ? report::graph_json(run) : report::graph_text(run));
   return kDone;

@@ -32,6 +32,7 @@ Answer for_chain(const chain::Chain& chain, Answer answer);
 Answer able_to_take_turns(Answer answer);
 /// The search's answer, as plan() and explained_plan() return it.
 Answer whole_answer(const chain::Chain& chain, Search& search);
+Explained explained(const chain::Chain& chain, Search& search);
 Question one_by_one(Question question);
 
 }  // namespace
@@ -44,15 +45,18 @@ Answer plan(const Question& question) {
 }
 
 Explained explained_plan(const Question& question) {
-  return explored_plan(question);
+  require_sound(question);
+  const Question stored = with_store(question);
+  Search search(stored, proposed);
+  return explained(question.chain, search);
 }
 
 Explored explored_plan(const Question& question) {
   require_sound(question);
   const Question stored = with_store(question);
   Search search(stored, proposed);
-  Answer answer = whole_answer(question.chain, search);
-  return {{std::move(answer), search.reasons()}, search.plans()};
+  Explained found = explained(question.chain, search);
+  return {std::move(found), search.plans()};
 }
 
 std::optional<Answer> quick_plan(const Question& question) {
@@ -101,6 +105,11 @@ Answer able_to_take_turns(Answer answer) {
 
 Answer whole_answer(const chain::Chain& chain, Search& search) {
   return for_chain(chain, able_to_take_turns(search.best()));
+}
+
+Explained explained(const chain::Chain& chain, Search& search) {
+  Answer answer = whole_answer(chain, search);
+  return {std::move(answer), search.reasons()};
 }
 
 /// With one stage there are no waits: GPipe would only hold all micro-batches at once, with the

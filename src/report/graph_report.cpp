@@ -48,7 +48,7 @@ int count_of(const GraphRun& run, graph::Op op) {
                     [&](const graph::Action& action) { return action.op == op; }));
 }
 
-/// "poet, proven optimal", "poet, at most 1.2 % above the least".
+/// "poet, proven optimal", "poet, another one would be better by 1.2 % at most".
 std::string solver_text(const GraphRun& run) {
   const graph::Plan& plan = run.plan;
   if (plan.solver.empty()) return "given";
@@ -120,14 +120,6 @@ std::vector<std::vector<std::string>> node_rows(const GraphRun& run) {
                     to_text(cost.energy), concat(of.computed), concat(of.out), concat(of.in)});
   }
   return without_empty_columns(std::move(rows));
-}
-
-std::string card(std::string_view what, std::string_view much,
-                 const std::vector<std::string>& more) {
-  std::string inside = element("div", {{"class", "what"}}, escaped(what)) +
-                       element("div", {{"class", "much"}}, escaped(much));
-  for (const std::string& text : more) inside += element("div", {{"class", "more"}}, escaped(text));
-  return element("div", {{"class", "card"}}, inside);
 }
 
 std::string cards_of(const GraphRun& run) {

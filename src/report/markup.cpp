@@ -95,6 +95,14 @@ std::string svg(double width, double height, std::string_view name, std::string_
          "\n";
 }
 
+std::string card(std::string_view what, std::string_view much,
+                 const std::vector<std::string>& more) {
+  std::string inside = element("div", {{"class", "what"}}, escaped(what)) +
+                       element("div", {{"class", "much"}}, escaped(much));
+  for (const std::string& text : more) inside += element("div", {{"class", "more"}}, escaped(text));
+  return element("div", {{"class", "card"}}, inside);
+}
+
 std::string html_table(const std::vector<std::vector<std::string>>& rows) {
   if (rows.empty()) return "";
   std::string head, body;

@@ -34,6 +34,10 @@ std::string path(std::string_view steps, std::string_view how, std::string_view 
 /// An SVG picture that shrinks slightly with the window, then scrolls.
 std::string svg(double width, double height, std::string_view name, std::string_view content);
 
+/// A figure: what it is, how much, and lines of more about it.
+std::string card(std::string_view what, std::string_view much,
+                 const std::vector<std::string>& more);
+
 /// A table whose first row is its header. Cells are text; numbers are right-aligned.
 std::string html_table(const std::vector<std::vector<std::string>>& rows);
 

@@ -16,8 +16,6 @@ namespace {
 using simulate::RankResult;
 using simulate::Simulation;
 
-std::string card(std::string_view what, std::string_view much,
-                 const std::vector<std::string>& more);
 std::string step_card(const StepFigures& step);
 std::string bubble_card(const Timelines& timelines);
 std::string recompute_card(const Timelines& timelines);
@@ -150,14 +148,6 @@ std::vector<std::vector<std::string>> stage_rows(const plan::Plan& plan) {
 }
 
 namespace {
-
-std::string card(std::string_view what, std::string_view much,
-                 const std::vector<std::string>& more) {
-  std::string inside = element("div", {{"class", "what"}}, escaped(what)) +
-                       element("div", {{"class", "much"}}, escaped(much));
-  for (const std::string& text : more) inside += element("div", {{"class", "more"}}, escaped(text));
-  return element("div", {{"class", "card"}}, inside);
-}
 
 std::string step_card(const StepFigures& step) {
   const Timelines& timelines = step.timelines;

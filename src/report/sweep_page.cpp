@@ -2,6 +2,7 @@
 // staircase: it holds its time until a budget makes it faster.
 // SPDX-License-Identifier: Apache-2.0
 #include "axis.h"
+#include "chart.h"
 #include "markup.h"
 
 #include "trireme/core/text.h"
@@ -114,26 +115,12 @@ Frame frame_of(const Sweep& sweep) {
 }
 
 std::string grid_of(const Sweep& sweep, const Frame& frame) {
-  std::string out;
   const Ticks x = byte_ticks(frame.x, 9), y = time_ticks(frame.y, 8);
-  for (const Tick& tick : y.ticks) {
-    const double at = frame.y.at(tick.value);
-    out += line(kLeft, at, kRight, at, "grid") + label(kLeft - 8, at + 4, "end", tick.text);
-  }
-  for (const Tick& tick : x.ticks) {
-    const double at = frame.x.at(tick.value);
-    out += line(at, kTop, at, kBottom, "grid") + label(at, kBottom + 18, "middle", tick.text);
-  }
-  out += line(kLeft, kBottom, kRight, kBottom, "axis") + line(kLeft, kTop, kLeft, kBottom, "axis");
   const double ideal = frame.y.at(sweep.ideal.count());
-  out += line(kLeft, ideal, kRight, ideal, "ideal");
-  out += label((kLeft + kRight) / 2, kBottom + 42, "middle name",
-               concat("memory budget of the rank (", x.unit, ")"));
-  const std::string turned = concat("translate(18,", pixels((kTop + kBottom) / 2), ") rotate(-90)");
-  out +=
-      element("text", {{"transform", turned}, {"class", "middle name"}},
-              escaped(concat("step time (", y.unit, frame.y.logarithmic ? ", logarithmic)" : ")")));
-  return out + "\n";
+  return chart_grid({frame.x, x, concat("memory budget of the rank (", x.unit, ")")},
+                    {frame.y, y,
+                     concat("step time (", y.unit, frame.y.logarithmic ? ", logarithmic)" : ")")}) +
+         line(kLeft, ideal, kRight, ideal, "ideal") + "\n";
 }
 
 std::string curve_of(const Sweep& sweep, std::size_t solver, const Frame& frame) {

@@ -2,6 +2,7 @@
 #include "trireme/report/trade_off.h"
 
 #include "axis.h"
+#include "chart.h"
 #include "csv.h"
 #include "markup.h"
 
@@ -36,23 +37,9 @@ Frame frame_of(const std::vector<plan::Plan>& plans) {
 }
 
 std::string grid_of(const Frame& frame) {
-  std::string out;
   const Ticks x = time_ticks(frame.x, 9), y = number_ticks(frame.y, 8);
-  for (const Tick& tick : y.ticks) {
-    const double at = frame.y.at(tick.value);
-    out += line(kLeft, at, kRight, at, "grid") + label(kLeft - 8, at + 4, "end", tick.text);
-  }
-  for (const Tick& tick : x.ticks) {
-    const double at = frame.x.at(tick.value);
-    out += line(at, kTop, at, kBottom, "grid") + label(at, kBottom + 18, "middle", tick.text);
-  }
-  out += line(kLeft, kBottom, kRight, kBottom, "axis") + line(kLeft, kTop, kLeft, kBottom, "axis");
-  out +=
-      label((kLeft + kRight) / 2, kBottom + 42, "middle name", concat("step time (", x.unit, ")"));
-  const std::string turned = concat("translate(18,", pixels((kTop + kBottom) / 2), ") rotate(-90)");
-  return out +
-         element("text", {{"transform", turned}, {"class", "middle name"}},
-                 escaped(concat("energy of a step (", y.unit, "J)"))) +
+  return chart_grid({frame.x, x, concat("step time (", x.unit, ")")},
+                    {frame.y, y, concat("energy of a step (", y.unit, "J)")}) +
          "\n";
 }
 

@@ -110,10 +110,9 @@ Seconds half_of_a_sum(const LinkSpec& link, int replicas, Bytes size);
 /// one flat default; `replicas: {...}` is the link between replicas. Only `memory_bytes` must be
 /// there; the power model of a rank is `busy_w`, `idle_w`, `copy_out_w`, `copy_in_w`, its further
 /// clocks are `clocks: [{name: 1200MHz, time: 1.15, power: 0.7}]`; for graphs there are
-/// `flops_per_s`, `flops_per_j`, `out_latency_s`, `in_latency_s`,
-/// `copies: in_turn` (or `beside` compute). Units are read ("24GiB",
-/// "12GB/s", "5us"). Throws InputError with file, line, rank and field; also for an offload tier
-/// over 4 EiB, and for the latency of copies without a rate.
+/// `flops_per_s`, `flops_per_j`, `out_latency_s`, `in_latency_s`, `copies: in_turn` (or `beside`
+/// compute). Units are read ("24GiB", "12GB/s", "5us"). Throws InputError with file, line, rank and
+/// field; also for an offload tier over 4 EiB, and for the latency of copies without a rate.
 Platform load_platform(const std::filesystem::path& file);
 Platform read_platform(const io::Node& document);
 std::string to_yaml(const Platform& platform);

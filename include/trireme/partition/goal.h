@@ -51,8 +51,8 @@ Explained plan_for(const Question& question, const Goal& goal);
 
 /// The plans on the trade-off between time and energy that were found: of the search for the
 /// fastest step, of the same search with other prices of passes and copies, and with slower clocks
-/// (chain::RankSpec::clocks) where ranks name some. `goal` limits what is searched, not what is
-/// returned. It takes about ten times as long as plan().
+/// (chain::RankSpec::clocks) where ranks name some. `deadline` limits what is searched, not what
+/// is returned; where no plan meets it, there are none. It takes about ten times as long as plan().
 struct Traded {
   Explained fastest;
   TradeOff plans;

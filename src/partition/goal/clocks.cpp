@@ -40,7 +40,11 @@ std::vector<std::string> worthwhile(std::vector<chain::Clock> clocks) {
 class ClockSearch {
  public:
   ClockSearch(const Problem& problem, plan::Plan plan, Seconds deadline)
-      : problem_(problem), deadline_(deadline), best_{.step = plan.step, .energy = plan.energy} {
+      : problem_(problem),
+        deadline_(deadline),
+        best_{.step = plan.step, .energy = plan.energy},
+        program_(plan::compile(plan, problem.chain)),
+        setting_(setting_of(problem, plan)) {
     for (std::size_t k = 0; k < plan.stages.size(); ++k) {
       const std::vector<std::string> names =
           worthwhile(problem.platform.ranks[at(plan.stages[k].rank)].clocks);
@@ -73,7 +77,9 @@ class ClockSearch {
   /// over its budget.
   std::optional<Costs> slowed(Knob& knob) {
     turn(knob, knob.at + 1);
-    const simulate::Simulation now = simulated(problem_, plan_, simulate::Detail::kFigures);
+    setting_.clocks = clocks_of(problem_.platform, plan_);
+    const simulate::Simulation now =
+        simulate::simulate(program_, setting_, simulate::Detail::kFigures);
     if (!is_within(problem_, now)) return std::nullopt;
     return Costs{.step = now.step, .energy = now.energy.all()};
   }
@@ -121,6 +127,8 @@ class ClockSearch {
   const Problem& problem_;
   Seconds deadline_;
   Costs best_;
+  program::Program program_;  ///< the same at any clock
+  simulate::Setting setting_;
   plan::Plan plan_;
   std::vector<Knob> knobs_;
 };

@@ -13,6 +13,22 @@ constexpr std::array kCopies{0.5, 0.25, 0.125, 0.03};
 /// Joules per second of two layers that differ by less count as the same.
 constexpr double kSame = 0.01;
 
+/// The energy of a pass: the layer's own, or by the first rank's power model.
+Joules energy_of(Joules known, Seconds time, const Problem& problem) {
+  const chain::RankSpec& rank = problem.platform.ranks.front();
+  return known > Joules(0) ? known : rank.power.busy * (time / rank.speed);
+}
+
+Joules forward_energy(const Problem& problem, int layer) {
+  const chain::LayerCost& cost = problem.chain.layer(layer);
+  return energy_of(cost.forward_energy, cost.forward, problem);
+}
+
+Joules backward_energy(const Problem& problem, int layer) {
+  const chain::LayerCost& cost = problem.chain.layer(layer);
+  return energy_of(cost.backward_energy, cost.backward, problem);
+}
+
 /// Energy of a pass per second of its time; nothing for one that takes no time.
 std::vector<double> watts(const Problem& problem) {
   std::vector<double> found;
@@ -48,11 +64,6 @@ bool can_copy(const Problem& problem) {
   return std::any_of(ranks.begin(), ranks.begin() + problem.stages, can_stream);
 }
 
-Joules energy_of(Joules known, Seconds time, const Problem& problem) {
-  const chain::RankSpec& rank = problem.platform.ranks.front();
-  return known > Joules(0) ? known : rank.power.busy * (time / rank.speed);
-}
-
 void price_passes(Question& question, double share) {
   if (share == 0) return;
   const double worth = seconds_per_joule(question);
@@ -82,16 +93,6 @@ void price_copies(Question& question, double factor) {
 }
 
 }  // namespace
-
-Joules forward_energy(const Problem& problem, int layer) {
-  const chain::LayerCost& cost = problem.chain.layer(layer);
-  return energy_of(cost.forward_energy, cost.forward, problem);
-}
-
-Joules backward_energy(const Problem& problem, int layer) {
-  const chain::LayerCost& cost = problem.chain.layer(layer);
-  return energy_of(cost.backward_energy, cost.backward, problem);
-}
 
 bool knows_energy(const Problem& problem) {
   const auto& ranks = problem.platform.ranks;

@@ -28,11 +28,6 @@ Question priced(Question question, const Prices& prices);
 /// Prices to begin with, without the real ones: those that may make a difference for this question.
 std::vector<Prices> prices_to_try(const Question& question);
 
-/// Energy of one forward and one backward of a layer: its own, or that of the first rank's power
-/// model.
-Joules forward_energy(const Problem& problem, int layer);
-Joules backward_energy(const Problem& problem, int layer);
-
 /// Whether the chain or a rank in use says what energy costs.
 bool knows_energy(const Problem& problem);
 
