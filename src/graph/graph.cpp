@@ -62,10 +62,13 @@ Graph read_graph(const io::Node& document) {
   Bytes sum;
   for (const io::Node& node : nodes) {
     graph.nodes.push_back(read_node(node, graph, indices));
-    const Bytes size = graph.nodes.back().bytes;
-    if (size > kMaxSum - sum)
-      node.fail("brings the sum of all outputs to more than 4 EiB, must be less");
-    sum += size;
+    for (const Bytes size : {graph.nodes.back().bytes, graph.nodes.back().transient}) {
+      if (size > kMaxSum - sum)
+        node.fail(
+            "brings the sum of all outputs and transient bytes to more than 4 EiB, must be "
+            "less");
+      sum += size;
+    }
   }
   return graph;
 }
@@ -119,6 +122,7 @@ Node read_node(const io::Node& node, const Graph& graph, const Indices& indices)
   map.required("name");
   const auto inputs = map.optional("inputs");
   result.bytes = map.required("output_bytes").bytes();
+  if (const auto transient = map.optional("transient_bytes")) result.transient = transient->bytes();
   const auto flops = map.optional("flops");
   if (flops) result.flops = flops->number(0, kMaxFlops);
   if (const auto time = map.optional("compute_s")) result.time = chain::read_time(*time);
@@ -171,6 +175,7 @@ std::string node_line(const Node& node, const Graph& graph) {
   for (const int input : node.inputs) inputs.push_back(io::yaml_text(graph.node(input).name));
   if (!inputs.empty()) line += concat(", inputs: [", join(inputs, ", "), "]");
   line += concat(", output_bytes: ", node.bytes.count());
+  if (node.transient > Bytes(0)) line += concat(", transient_bytes: ", node.transient.count());
   if (node.flops > 0 || (!inputs.empty() && !node.time))
     line += concat(", flops: ", to_text(node.flops));
   if (node.time) line += concat(", compute_s: ", to_text(node.time->count()));

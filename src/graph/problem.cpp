@@ -44,7 +44,7 @@ Seconds time_on(const chain::RankSpec& rank, const Node& node, int index) {
   if (node.time) return *node.time / rank.speed;
   if (node.flops == 0) return Seconds(0);
   if (rank.flops == FlopsPerSecond(0))
-    throw InputError(concat("node ", index, " (", node.name, ") has ", to_text(node.flops),
+    throw InputError(concat("node ", index, " (", node.name, ") has ", trireme::to_text(node.flops),
                             " FLOP and no time, and the rank does not say how many it computes a "
                             "second; give the node compute_s, or the rank flops_per_s"));
   return Seconds(node.flops / rank.flops.count());

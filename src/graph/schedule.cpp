@@ -34,14 +34,14 @@ class Run {
   std::optional<std::string> refused_copy_out(int node) const;
   std::optional<std::string> refused_copy_in(int node) const;
   std::optional<std::string> refused_drop(int node) const;
-  std::optional<std::string> no_room(int node) const;
+  std::optional<std::string> no_room(int node, Bytes transient) const;
   void compute(int node);
   void copy_out(int node);
   void copy_in(int node);
   void drop(int node);
   Span on_lane(Seconds& lane, Seconds earliest, Seconds duration);
-  void hold(int node);
-  void record(Span span);
+  void hold(int node, Bytes transient);
+  void record(Span span, Bytes transient = {});
 
   const Value& value(int node) const { return values_[static_cast<std::size_t>(node)]; }
   Value& value(int node) { return values_[static_cast<std::size_t>(node)]; }
@@ -113,7 +113,7 @@ std::optional<std::string> Run::refused_compute(int index) const {
   for (const int input : node(index).inputs) {
     if (!value(input).here) return concat("input ", node(input).name, " is not in memory");
   }
-  return no_room(index);
+  return no_room(index, node(index).transient);
 }
 
 std::optional<std::string> Run::refused_copy_out(int index) const {
@@ -127,7 +127,7 @@ std::optional<std::string> Run::refused_copy_out(int index) const {
 std::optional<std::string> Run::refused_copy_in(int index) const {
   if (value(index).here) return concat(node(index).name, " is in memory already");
   if (!value(index).out) return concat(node(index).name, " is not in the offload tier");
-  return no_room(index);
+  return no_room(index, Bytes(0));
 }
 
 std::optional<std::string> Run::refused_drop(int index) const {
@@ -135,8 +135,8 @@ std::optional<std::string> Run::refused_drop(int index) const {
   return concat(node(index).name, " is not in memory");
 }
 
-std::optional<std::string> Run::no_room(int index) const {
-  const Bytes after = held_ + node(index).bytes;
+std::optional<std::string> Run::no_room(int index, Bytes transient) const {
+  const Bytes after = held_ + node(index).bytes + transient;
   if (problem_.memory == Bytes(0) || after <= problem_.memory) return std::nullopt;
   return concat("with ", node(index).name, " memory would hold ", to_text(after), " of ",
                 to_text(problem_.memory));
@@ -167,8 +167,8 @@ void Run::compute(int index) {
   outcome.compute += cost.energy;
   value(index).computed = true;
   next_ = std::max(next_, index + 1);
-  hold(index);
-  record({clock_, clock_ + cost.time});
+  hold(index, node(index).transient);
+  record({clock_, clock_ + cost.time}, node(index).transient);
   clock_ += cost.time;
 }
 
@@ -187,7 +187,7 @@ void Run::copy_in(int index) {
   const Span span = on_lane(in_free_, std::max(clock_, value(index).left), cost.in);
   value(index).arrives = span.end;
   done_.outcome.copies += cost.in_energy;
-  hold(index);
+  hold(index, Bytes(0));
   record(span);
 }
 
@@ -206,17 +206,17 @@ Span Run::on_lane(Seconds& lane, Seconds earliest, Seconds duration) {
   return {start, lane};
 }
 
-void Run::hold(int index) {
+void Run::hold(int index, Bytes transient) {
   value(index).here = true;
   held_ += node(index).bytes;
-  if (held_ <= done_.outcome.peak) return;
-  done_.outcome.peak = held_;
+  if (held_ + transient <= done_.outcome.peak) return;
+  done_.outcome.peak = held_ + transient;
   done_.outcome.peak_at = done_.spans.size();
 }
 
-void Run::record(Span span) {
+void Run::record(Span span, Bytes transient) {
   done_.spans.push_back(span);
-  done_.held.push_back(held_);
+  done_.held.push_back(held_ + transient);
 }
 
 std::optional<std::string> Run::unfinished() const {

@@ -176,7 +176,7 @@ bool Greedy::make(int node) {
     if (!here_[at(input)] && !get_back(input)) return false;
     ++pins_[at(input)];
   }
-  if (!make_room(bytes(node))) return false;
+  if (!make_room(bytes(node) + problem_.graph.node(node).transient)) return false;
   for (const int input : inputs) --pins_[at(input)];
   take(Op::kCompute, node);
   return true;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "trireme/core/units.h"
+#include "trireme/poet/solve.h"
 
 #include <limits>
 #include <utility>
@@ -51,11 +52,9 @@ struct MilpResult {
   double objective = 0, bound = 0;
 };
 
-/// Whether this build can solve any.
-bool has_highs();
-
-/// With one thread, without output. `start`: columns with their values to begin from, some or all
-/// of the integer ones; what cannot be completed to a solution is ignored.
+/// In a build with HiGHS (has_highs()), with one thread, without output. `start`: columns with
+/// their values to begin from, some or all of the integer ones; what cannot be completed to a
+/// solution is ignored.
 MilpResult solve_milp(const Milp& milp, const Terms& start, const MilpLimits& limits);
 
 }  // namespace trireme::poet

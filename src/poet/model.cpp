@@ -34,7 +34,7 @@ class Builder {
   void only_for(int again, const std::vector<int>& arrivals);
   int come(int node, double price);
   void use(int input, int again);
-  void hold(int t, int place);
+  void hold(int t, int place, int again);
   void leave(int t, int node, int place);
   void copy_out(int node);
   void limit_offload();
@@ -140,7 +140,7 @@ void Builder::place(int t, int node) {
   if (node < t) only_for(again, arrivals);
   event({Kind::kCompute, t, node, node, again});
   for (const int input : inputs) use(input, again);
-  hold(t, node);
+  hold(t, node, again);
   if (clocks_) clocks_->compute(node, again, inputs);
   if (node == t) copy_out(t);
   for (const int input : inputs) leave(t, input, node);
@@ -199,12 +199,15 @@ void Builder::use(int input, int again) {
 }
 
 // Memory while the place's node is made: a knapsack of all that is there.
-void Builder::hold(int t, int place) {
+void Builder::hold(int t, int place, int again) {
   if (scale_.memory == kUnbounded && peak_ < 0) return;
   Terms terms;
   for (const int node : steps_.useful(t)) add(terms, here(node), bytes(node));
   if (peak_ >= 0) terms.emplace_back(peak_, -1);
-  const double first = place == t ? bytes(t) : 0;
+  const double transient = scale_(problem_.graph.node(place).transient);
+  for (auto& [column, factor] : terms)
+    if (column == again) factor += transient;
+  const double first = place == t ? bytes(t) + transient : 0;
   milp_.at_most(terms, (peak_ < 0 ? scale_.memory : 0) - first);
 }
 

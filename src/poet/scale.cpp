@@ -34,7 +34,7 @@ namespace {
 void set_bytes(Scale& scale, const graph::Problem& problem) {
   std::int64_t divisor = 0, all = 0;
   for (const graph::Node& node : problem.graph.nodes) {
-    divisor = std::gcd(divisor, node.bytes.count());
+    divisor = std::gcd(divisor, std::gcd(node.bytes.count(), node.transient.count()));
     all += node.bytes.count();
   }
   divisor = std::max(divisor, std::int64_t{1});

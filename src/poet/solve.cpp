@@ -91,7 +91,7 @@ double least_value(const Problem& problem, Objective objective) {
 Widest widest(const graph::Graph& graph) {
   Widest widest;
   for (int node = 0; node < graph.size(); ++node) {
-    Bytes bytes = graph.node(node).bytes;
+    Bytes bytes = graph.node(node).bytes + graph.node(node).transient;
     for (const int input : graph.node(node).inputs) bytes += graph.node(input).bytes;
     if (bytes > widest.bytes) widest = {node, bytes};
   }

@@ -19,7 +19,8 @@ Steps::Steps(const graph::Graph& graph, bool may_recompute)
       inputs_(inputs_with_bytes(graph)),
       users_(graph::users_of(graph)),
       last_useful_(graph.nodes.size(), -1) {
-  for (const std::vector<int>& inputs : inputs_) is_source_.push_back(inputs.empty());
+  for (int node = 0; node < graph.size(); ++node)
+    is_source_.push_back(inputs(node).empty() && graph.node(node).transient == Bytes(0));
   for (int node = graph.size() - 1; node >= 0; --node) {
     for (const int user : users_[static_cast<std::size_t>(node)]) {
       int& last = last_useful_[static_cast<std::size_t>(node)];

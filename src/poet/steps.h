@@ -25,7 +25,8 @@ class Steps {
   const std::vector<int>& inputs(int node) const { return inputs_[static_cast<std::size_t>(node)]; }
   /// Whether `node` may be read in `step` at a place after `place`.
   bool has_later_place(int step, int node, int place) const;
-  /// A node without inputs that have bytes. It is made again right before it is used.
+  /// A node without inputs that have bytes, and without transient bytes. It is made again right
+  /// before it is used.
   bool is_source(int node) const { return is_source_[static_cast<std::size_t>(node)]; }
   /// Nodes that have a place of their own in a step: those that may be made again there, without
   /// sources, then the step's own.

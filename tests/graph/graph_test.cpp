@@ -217,7 +217,8 @@ TEST(ReadGraph, RefusesABrokenNodeByNumberAndName) {
       {"{name: z, output_bytes: 1, flop: 1}",
        "node 2 (z).flop is not a key here (did you mean 'flops'?)"},
       {"{name: z, output_bytes: 1, seconds: 1}",
-       "node 2 (z).seconds is not a key here (known: name, inputs, output_bytes, flops, compute_s, "
+       "node 2 (z).seconds is not a key here (known: name, inputs, output_bytes, transient_bytes, "
+       "flops, compute_s, "
        "compute_j, backward)"},
       {"{name: z, output_bytes: 1, flops: -1}",
        "node 2 (z).flops is -1, must be a number from 0 to 1e+21"},
@@ -235,7 +236,8 @@ TEST(ReadGraph, RefusesABrokenNodeByNumberAndName) {
       {"{name: z, inputs: [x], output_bytes: 1}",
        "node 2 (z) has no cost, must say flops or compute_s (0 if it costs nothing)"},
       {"{name: z, output_bytes: 4611686018427387904}",
-       "nodes[2] brings the sum of all outputs to more than 4 EiB, must be less"}};
+       "nodes[2] brings the sum of all outputs and transient bytes to more than 4 EiB, must be "
+       "less"}};
   for (const auto& [node, message] : table)
     EXPECT_EQ(refusal(kHead + kTwoNodes + "  - " + node + "\n"), "g.yaml:6: " + message);
 }

@@ -70,11 +70,11 @@ class Search {
   void drop(const Label& label, int at, int node);
   Label after(const Label& label, int at, Action action) const;
   void wait(Label& label, double until) const;
-  void hold(Label& label, int node) const;
+  void hold(Label& label, int node, std::int64_t transient = 0) const;
   void offer(Label label);
   bool can_run(const Label& label, int node) const;
   bool is_source(int node) const;
-  bool fits(const Label& label, int node) const;
+  bool fits(const Label& label, int node, std::int64_t transient = 0) const;
   bool is_over(const Label& label) const;
   bool time_matters() const;
   std::vector<double> figures(const Label& label) const;
@@ -83,6 +83,7 @@ class Search {
   void finish(int at);
   Best best() const;
   std::int64_t bytes(int node) const { return problem_.graph.node(node).bytes.count(); }
+  std::int64_t transient(int node) const { return problem_.graph.node(node).transient.count(); }
 
   using Entry = std::pair<std::vector<double>, int>;
   const Problem& problem_;
@@ -125,7 +126,7 @@ void Search::expand(int at) {
   const Label label = labels_[static_cast<std::size_t>(at)];
   for (int node = 0; node < nodes_; ++node) {
     if (node > label.state.next) break;
-    if (can_run(label, node) && fits(label, node)) compute(label, at, node);
+    if (can_run(label, node) && fits(label, node, transient(node))) compute(label, at, node);
     if (node == label.state.next) break;
     const bool is_here = label.state.has(node), is_out = label.state.has_out(node);
     if (is_here) drop(label, at, node);
@@ -150,8 +151,9 @@ bool Search::is_source(int node) const {
   return std::all_of(inputs.begin(), inputs.end(), [&](int input) { return bytes(input) == 0; });
 }
 
-bool Search::fits(const Label& label, int node) const {
-  return problem_.memory == Bytes(0) || label.held + bytes(node) <= problem_.memory.count();
+bool Search::fits(const Label& label, int node, std::int64_t transient) const {
+  return problem_.memory == Bytes(0) ||
+         label.held + bytes(node) + transient <= problem_.memory.count();
 }
 
 void Search::compute(const Label& label, int at, int node) {
@@ -163,7 +165,7 @@ void Search::compute(const Label& label, int at, int node) {
   then.clock += cost.time.count();
   then.busy += cost.time.count();
   then.joules += cost.energy.count();
-  hold(then, node);
+  hold(then, node, transient(node));
   if (node == label.state.next) {
     ++then.state.next;
     then.state.is_fresh = true;
@@ -225,10 +227,10 @@ void Search::wait(Label& label, double until) const {
   label.clock = until;
 }
 
-void Search::hold(Label& label, int node) const {
+void Search::hold(Label& label, int node, std::int64_t transient) const {
   label.state.here |= 1U << node;
   label.held += bytes(node);
-  label.peak = std::max(label.peak, label.held);
+  label.peak = std::max(label.peak, label.held + transient);
 }
 
 void Search::offer(Label label) {

@@ -104,4 +104,16 @@ inline Instance random_instance(std::mt19937& random, graph::Lanes lanes, int mo
   return instance;
 }
 
+/// The same; half of the nodes with inputs need more bytes while they are computed.
+inline Instance random_instance_with_transients(std::mt19937& random, graph::Lanes lanes,
+                                                int most_nodes) {
+  Instance instance = random_instance(random, lanes, most_nodes);
+  graph::Problem& problem = instance.problem;
+  for (graph::Node& node : problem.graph.nodes) {
+    if (!node.inputs.empty() && draw(random, 0, 1) == 0) node.transient = Bytes(draw(random, 1, 4));
+  }
+  problem.memory += Bytes(draw(random, 0, 4));
+  return instance;
+}
+
 }  // namespace trireme::poet

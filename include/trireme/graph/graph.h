@@ -19,6 +19,7 @@ struct Node {
   std::string name;
   std::vector<int> inputs = {};  ///< nodes whose outputs it reads: earlier ones, ascending
   Bytes bytes = {};              ///< of its output; 0: none, such as the gradient of weights alone
+  Bytes transient = {};          ///< bytes in use only while it is computed, besides its output
   double flops = 0;              ///< of one computation, for ranks that say their FLOP/s
   std::optional<Seconds> time = {};   ///< of one computation, if measured
   std::optional<Joules> energy = {};  ///< of one computation, if measured
@@ -45,11 +46,11 @@ inline constexpr int kMaxNodes = 100'000;
 inline constexpr Bytes kMaxGraphFile{std::int64_t{64} << 20};
 
 /// Reads `trireme-graph/1`: of a node `name`, `inputs` (names, in any order), `output_bytes`,
-/// `flops`, `compute_s`, `compute_j`, `backward`. A node with inputs must say `flops` or
-/// `compute_s`. Throws InputError with file, line, node (counted from 0) and field: for a name
-/// given twice, an input that does not exist, comes later (a cycle) or is named twice, negative
-/// costs, a forward node that reads a backward one, no nodes or more than kMaxNodes, outputs of
-/// more than 4 EiB together.
+/// `transient_bytes`, `flops`, `compute_s`, `compute_j`, `backward`. A node with inputs must say
+/// `flops` or `compute_s`. Throws InputError with file, line, node (counted from 0) and field: for
+/// a name given twice, an input that does not exist, comes later (a cycle) or is named twice,
+/// negative costs, a forward node that reads a backward one, no nodes or more than kMaxNodes,
+/// outputs and transient bytes of more than 4 EiB together.
 Graph load_graph(const std::filesystem::path& file);
 Graph read_graph(const io::Node& document);
 /// A line per node; reads back as the same graph.

@@ -64,7 +64,8 @@ struct Replayed {
   std::vector<Bytes> held;  ///< by action, bytes in memory while it runs
 };
 
-/// Runs a schedule. Memory is counted in the schedule's order: an action that would exceed
+/// Runs a schedule. Memory is counted in the schedule's order, a node's transient bytes while it is
+/// computed: an action that would exceed
 /// `problem.memory` or the capacity of the offload tier is a fault, as is a computation without an
 /// input in memory, a value computed or copied in that is in memory already, a copy out of what is
 /// out already, a copy in of what is not. What is still in memory at the end is no fault.

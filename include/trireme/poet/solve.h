@@ -50,6 +50,9 @@ using Result = std::variant<Solution, Infeasible>;
 /// "keep_all", "greedy", "poet": in the order in which tables show them.
 const std::vector<std::string>& solver_names();
 
+/// Whether this build has HiGHS, which "poet" needs.
+bool has_highs();
+
 /// Every Solution is verified by replay. Throws InputError for an unknown name, and for "poet" in a
 /// build without HiGHS.
 Result solve(std::string_view solver, const graph::Problem& problem, const Freedom& freedom);
