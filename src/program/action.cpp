@@ -33,6 +33,8 @@ constexpr std::array<std::string_view, static_cast<std::size_t>(Op::kAwaitState)
     "receive_input",
     "send_gradient",
     "receive_gradient",
+    "compute",
+    "gradient",
     "update",
     "reduce_gradients",
     "clip",
@@ -43,6 +45,8 @@ constexpr std::array<std::string_view, static_cast<std::size_t>(Op::kAwaitState)
     "copy_in_tape",
     "await",
     "await_tape",
+    "await_copy",
+    "free",
     "weights_in",
     "weights_out",
     "weights_release",
@@ -83,7 +87,7 @@ std::optional<Op> op_named(std::string_view name) {
 
 bool is_forward(Op op) {
   return op == Op::kForward || op == Op::kForwardKeep || op == Op::kForwardTape ||
-         op == Op::kRetape;
+         op == Op::kRetape || op == Op::kCompute;
 }
 
 bool is_backward(Op op) {
@@ -91,7 +95,7 @@ bool is_backward(Op op) {
 }
 
 bool adds_gradients(Op op) {
-  return is_backward(op) || op == Op::kBackwardWeights;
+  return is_backward(op) || op == Op::kBackwardWeights || op == Op::kGradient;
 }
 
 bool is_send(Op op) {
@@ -115,7 +119,7 @@ bool ends_step(Op op) {
 }
 
 bool is_placed_copy(Op op) {
-  return op >= Op::kRelease && op <= Op::kAwaitTape;
+  return op >= Op::kRelease && op <= Op::kFree;
 }
 
 bool moves_weights(Op op) {

@@ -1,4 +1,3 @@
-// A graph's schedule is drawn as the timeline of one rank: node k is layer k + 1.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/report/graph_report.h"
 
@@ -6,6 +5,7 @@
 #include "panels.h"
 
 #include "trireme/core/text.h"
+#include "trireme/graph/timeline.h"
 #include "trireme/io/json.h"
 #include "trireme/report/text.h"
 
@@ -56,56 +56,6 @@ std::string solver_text(const GraphRun& run) {
   if (*plan.gap == 0) return plan.solver + ", proven optimal";
   return concat(plan.solver, ", another one would be better by ", percent_text(*plan.gap),
                 " at most");
-}
-
-chain::Chain chain_of(const graph::Graph& graph) {
-  chain::Chain chain{.name = graph.name};
-  for (const graph::Node& node : graph.nodes)
-    chain.layers.push_back({.name = node.name, .output = node.bytes});
-  return chain;
-}
-
-simulate::Event event_of(const GraphRun& run, std::size_t at, std::vector<bool>& computed) {
-  const auto [op, node] = run.plan.schedule[at];
-  const graph::Span span = run.replayed.spans[at];
-  simulate::Event event{.rank = 0, .begin = span.start, .end = span.end};
-  event.action.layer = node + 1;
-  if (op == graph::Op::kCopyOut) {
-    event.lane = simulate::Lane::kOut;
-    event.action.op = program::Op::kOffload;
-  } else if (op == graph::Op::kCopyIn) {
-    event.lane = simulate::Lane::kIn;
-    event.action.op = program::Op::kPrefetch;
-  } else {
-    event.lane = simulate::Lane::kCompute;
-    const bool is_backward = run.problem.graph.node(node).is_backward;
-    event.action.op = is_backward ? program::Op::kBackward : program::Op::kForward;
-    event.again = computed[static_cast<std::size_t>(node)];
-    computed[static_cast<std::size_t>(node)] = true;
-    // Backwards made again are drawn as what they are: recomputation.
-    if (event.again) event.action.op = program::Op::kForward;
-  }
-  return event;
-}
-
-simulate::Simulation timeline_of(const GraphRun& run) {
-  const Outcome& outcome = run.replayed.outcome;
-  simulate::Simulation timeline{.step = outcome.time};
-  simulate::RankResult rank;
-  std::vector<bool> computed(run.problem.graph.nodes.size());
-  for (std::size_t at = 0; at < run.plan.schedule.size(); ++at) {
-    const Seconds start = run.replayed.spans[at].start;
-    rank.curve.push_back({.time = start, .held = run.replayed.held[at]});
-    if (run.plan.schedule[at].op != graph::Op::kDrop)
-      timeline.events.push_back(event_of(run, at, computed));
-  }
-  // With lanes beside compute, copies start later than actions after them.
-  std::stable_sort(rank.curve.begin(), rank.curve.end(),
-                   [](const auto& a, const auto& b) { return a.time < b.time; });
-  rank.peak.size = outcome.peak;
-  rank.peak.time = run.replayed.spans[outcome.peak_at].start;
-  timeline.ranks.push_back(std::move(rank));
-  return timeline;
 }
 
 std::vector<std::vector<std::string>> node_rows(const GraphRun& run) {
@@ -194,15 +144,17 @@ std::string graph_json(const GraphRun& run) {
 std::string graph_page(const GraphRun& run) {
   const graph::Graph& graph = run.problem.graph;
   const std::string name = concat("Plan for ", graph.name);
-  const simulate::Simulation timeline = timeline_of(run);
+  const simulate::Simulation timeline =
+      graph::timeline(run.problem, run.plan.schedule, run.replayed);
   const Timelines timelines{.predicted = &timeline};
   std::string body =
       element("h1", {}, escaped(name)) +
       element("p", {}, escaped(concat(nodes_text(graph), ", by ", solver_text(run))));
   body += cards_of(run) + "\n" + legend(timelines);
   body += element("h2", {}, "Memory and lanes over one step") +
-          element("p", {}, "Numbers in blocks are nodes, counted from 1.");
-  body += rank_panel(timelines, chain_of(graph), 0, {.budget = run.problem.memory, .always = {}});
+          element("p", {}, "Numbers in blocks are nodes.");
+  body += rank_panel(timelines, graph::as_chain(run.problem), 0,
+                     {.budget = run.problem.memory, .always = {}});
   body += element("h2", {}, "Schedule") +
           element("pre", {}, escaped(graph::to_compact(run.plan.schedule, graph)));
   body += element("h2", {}, "Nodes") + "\n" + html_table(node_rows(run));

@@ -89,10 +89,13 @@ Kind kind_on_compute(const Event& event) {
     case Op::kForwardKeep:
     case Op::kForwardTape:
     case Op::kRetape:
+    case Op::kCompute:
       return event.again ? Kind::kRecompute : Kind::kForward;
     case Op::kBackward:
     case Op::kBackwardInput:
       return Kind::kBackward;
+    case Op::kGradient:
+      return event.again ? Kind::kRecompute : Kind::kBackward;
     case Op::kBackwardWeights:
       return Kind::kWeights;
     case Op::kOffload:

@@ -78,6 +78,9 @@ Ledger::Outcome Ledger::State::run(const Action& action) {
       return load_target(i);
     case Op::kReadLoss:
       return read_loss(i);
+    case Op::kCompute:
+    case Op::kGradient:
+      return refuse("only programs of graphs have it");
     case Op::kUpdate:
     case Op::kReduceGradients:
     case Op::kClip:
@@ -89,6 +92,8 @@ Ledger::Outcome Ledger::State::run(const Action& action) {
     case Op::kCopyInTape:
     case Op::kAwait:
     case Op::kAwaitTape:
+    case Op::kAwaitCopy:
+    case Op::kFree:
     case Op::kWeightsIn:
     case Op::kWeightsOut:
     case Op::kWeightsRelease:

@@ -299,6 +299,11 @@ std::optional<std::string> problem(const Program& program, int rank, const Actio
     case Op::kStateIn:
     case Op::kAwaitState:
       return must_be(0);
+    case Op::kCompute:
+    case Op::kGradient:
+    case Op::kAwaitCopy:
+    case Op::kFree:
+      return "only programs of graphs have it";
   }
   return "an operation without a rule";
 }

@@ -39,7 +39,7 @@ TEST(Action, EveryOperationSurvivesItsText) {
     const Action action{*op, 41, 7};
     EXPECT_EQ(parse_action(to_text(action)), action);
   }
-  EXPECT_EQ(op_names().size(), 43U);
+  EXPECT_EQ(op_names().size(), 47U);
   EXPECT_EQ(op_names().front(), "forward");
   EXPECT_EQ(op_names().back(), "await_state");
 }

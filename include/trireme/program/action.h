@@ -36,7 +36,10 @@ enum class Op {
   kReceiveInput,     ///< x[i] comes from the rank of layer i
   kSendGradient,     ///< the gradient of x[i] is sent to the rank of layer i and freed here
   kReceiveGradient,  ///< the gradient of x[i] comes from the rank of layer i+1
-  kUpdate,  ///< a part of the optimizer step of layer i alone, which `step` then leaves out
+  // Only in programs of graphs (graph/lower.h), where x[i] is the output of node i.
+  kCompute,   ///< node i, a forward, is computed; its inputs stay
+  kGradient,  ///< node i, the gradient of an output, is computed; its inputs stay
+  kUpdate,    ///< a part of the optimizer step of layer i alone, which `step` then leaves out
   kReduceGradients,  ///< gradients of tied weights are added over their uses, then all gradients
                      ///< of weights that stay on the device over the replicas (layer 0); those of
                      ///< the streamed weights of i over the replicas
@@ -52,6 +55,8 @@ enum class Op {
   kCopyInTape,      ///< those for the tape of i
   kAwait,           ///< compute waits for the copy in of x[i]
   kAwaitTape,       ///< for that of the tape of i
+  kAwaitCopy,       ///< as await of x[i], which the offload tier has from now on, too
+  kFree,            ///< device bytes of x[i] are freed: the offload tier has the same
   kWeightsIn,       ///< room for the streamed weights of i is taken and their copy in begins
   kWeightsOut,      ///< their copy out begins
   kWeightsRelease,  ///< their device bytes are freed once that copy has ended
@@ -85,11 +90,11 @@ std::optional<Op> op_named(std::string_view name);
 /// Every op's name, in the order of the enumeration.
 const std::vector<std::string>& op_names();
 
-/// Whether it runs a layer forward: taped or not, whole or stopped early.
+/// Whether it runs a layer forward: taped or not, whole or stopped early, or as a node.
 bool is_forward(Op op);
 /// Whether it gives the gradient of a layer's input: backward, backward_input.
 bool is_backward(Op op);
-/// Whether it adds to gradients of weights: these two and backward_weights.
+/// Whether it adds to gradients of weights: these two, backward_weights and gradient.
 bool adds_gradients(Op op);
 /// send_output, send_gradient; receive_input, receive_gradient.
 bool is_send(Op op);
