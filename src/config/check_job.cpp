@@ -39,6 +39,30 @@ void check(const JobSpec& job) {
   check_transport(job);
 }
 
+void check_graph(const JobSpec& job) {
+  const auto refuse_if = [&](bool is_met, std::string_view key, const std::string& found) {
+    if (!is_met) return;
+    job.fail(key, concat("is ", found,
+                         ", which a model that is a graph (resnet with model.grain: operator) does "
+                         "not have: it runs on one rank, and every value is planned by itself; "
+                         "leave this key out, or take a chain (model.grain: block)"));
+  };
+  const auto number = [](const std::optional<int>& value) {
+    return value ? concat(*value) : std::string("auto");
+  };
+  const PipelineSpec& pipeline = job.pipeline;
+  refuse_if(pipeline.stages.value_or(1) != 1, "pipeline.stages", number(pipeline.stages));
+  refuse_if(pipeline.replicas != 1, "pipeline.replicas", number(pipeline.replicas));
+  refuse_if(pipeline.group.value_or(1) != 1, "pipeline.group", number(pipeline.group));
+  refuse_if(pipeline.cut.has_value() && !pipeline.cut->empty(), "pipeline.cut", "a list");
+  const MemorySpec& memory = job.memory;
+  refuse_if(memory.tapes == "lean", "memory.tapes", memory.tapes);
+  refuse_if(memory.optimizer == "offload", "memory.optimizer", memory.optimizer);
+  refuse_if(memory.weights == "offload", "memory.weights", memory.weights);
+  refuse_if(memory.updates != "auto" && memory.updates != "at_end", "memory.updates",
+            memory.updates);
+}
+
 void check_paths(const JobSpec& job) {
   const auto check = [&](std::string_view key, const std::string& path) {
     if (const auto why = io::unexpanded(path)) job.fail(key, *why);

@@ -89,6 +89,7 @@ void walk(Fields& field, ResnetSpec& spec) {
   field("classes", spec.classes, Range{2, 1e8});
   field("width", spec.width, Range{1, 1e5});
   field("stem", spec.stem, OneOf{"3x3", "7x7"});
+  field("grain", spec.grain, OneOf{"block", "operator"});
 }
 
 template <class Fields>

@@ -105,7 +105,8 @@ struct VitSpec {
 };
 
 /// `model: {kind: resnet}`: stem, a layer per residual block, pooling + head + loss (He et al.
-/// 2016; in bottlenecks the 3x3 convolution has the stride).
+/// 2016; in bottlenecks the 3x3 convolution has the stride). With grain operator it is a graph
+/// whose nodes are convolutions, norms, ReLUs and sums.
 struct ResnetSpec {
   int depth = 18;  ///< 18 | 34 | 50 | 101 | 152
   int image_size = 32;
@@ -113,6 +114,7 @@ struct ResnetSpec {
   int classes = 10;
   int width = 64;            ///< channels of the first group of blocks; the paper's 64 x multiplier
   std::string stem = "3x3";  ///< 3x3: for small images | 7x7: stride 2 and a max pool, the paper's
+  std::string grain = "block";  ///< block | operator
 };
 
 /// `model: {kind: vgg}`: a layer per convolution + ReLU, with the max pool that follows it, and
@@ -320,6 +322,10 @@ struct LoadOptions {
 /// that contradict each other
 /// ("batch is 30, must be a multiple of micro_batch x replicas = 8").
 JobSpec load_job(const std::filesystem::path& file, const LoadOptions& options);
+
+/// Throws InputError for a key that a job of a model that is a graph (model::ChainModel::inputs)
+/// cannot have: it runs on one rank, and keeps weights and optimizer state on the device.
+void check_graph(const JobSpec& job);
 JobSpec read_job(const io::Node& document, const LoadOptions& options);
 
 /// The job with every default written out; reading it gives the same job.

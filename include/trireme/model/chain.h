@@ -50,6 +50,7 @@ struct LayerRecipe {
   bool ends_backward = false;  ///< nothing before it in the chain is trained
   /// Its tensor sizes may depend on input values: profiling runs several inputs.
   bool may_vary = false;
+  bool has_weights = true;  ///< of a graph's layer: trained ones
 };
 
 /// Input of the first layer and target of the last one, for B examples.
@@ -67,10 +68,14 @@ struct ImageShape {
   std::int64_t size() const { return channels * height * width; }
 };
 
-/// A chain as recipes. Layer i of 1..L is layers[i-1]; the last one includes the loss.
+/// A chain, or a graph, as recipes. Layer i of 1..L is layers[i-1]; the last one includes the loss.
 struct ChainModel {
   std::string name;
   std::vector<LayerRecipe> layers;
+  /// Of a graph, by layer: the values that it reads, ascending; value 0 is the model's input, value
+  /// i the output of layer i. A graph's values are one tensor each, and none but the input is free
+  /// of gradients. Empty: a chain, in which every layer reads the one before it.
+  std::vector<std::vector<int>> inputs = {};
   InputKind input = InputKind::kTokens;
   std::int64_t input_size = 0;
   std::int64_t classes = 0;
@@ -85,6 +90,7 @@ struct ChainModel {
   bool gives_logits = false;
 
   int length() const { return static_cast<int>(layers.size()); }
+  bool is_graph() const { return !inputs.empty(); }
   /// Shape of one example's input, without the leading B.
   std::vector<std::int64_t> example_sizes() const;
   /// Tokens per example as counted by tokens/s: T for tokens, 1 for vectors and images.

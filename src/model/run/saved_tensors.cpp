@@ -85,6 +85,21 @@ class PlaceHooks final : public SavedVariableHooks {
   std::shared_ptr<SavedTensor> place_;
 };
 
+/// The same, and tells the scope what was saved.
+class TracingHooks final : public SavedVariableHooks {
+ public:
+  explicit TracingHooks(TracingScope& into) : into_(into) {}
+  void call_pack_hook(const at::Tensor& tensor) override {
+    place_->set(tensor);
+    into_.add({place_, tensor.detach()});
+  }
+  at::Tensor call_unpack_hook() override { return place_->get(); }
+
+ private:
+  TracingScope& into_;  ///< used only while it lives
+  std::shared_ptr<SavedTensor> place_ = std::make_shared<SavedTensor>();
+};
+
 class FillingHooks final : public SavedVariableHooks {
  public:
   explicit FillingHooks(FillingScope& into) : into_(into) {}
@@ -144,6 +159,11 @@ class RemakingHooks final : public SavedVariableHooks {
   std::vector<std::int64_t> sizes_, strides_;  ///< of the view of the value that was saved
   std::int64_t offset_ = 0;
 };
+
+void require_as_saved(const std::shared_ptr<SavedTensor>& place) {
+  const bool is_asked_for = place.use_count() > 1;  // otherwise its graph was freed
+  if (is_asked_for && place->is_changed()) throw InputError(change_of(""));
+}
 
 }  // namespace
 
@@ -239,10 +259,15 @@ std::unique_ptr<SavedVariableHooks> OutlineScope::hooks() {
 }
 
 void OutlineScope::require_unchanged() const {
-  for (const auto& place : places_) {
-    const bool is_asked_for = place.use_count() > 1;  // otherwise its graph was freed
-    if (is_asked_for && place->is_changed()) throw InputError(change_of(""));
-  }
+  for (const auto& place : places_) require_as_saved(place);
+}
+
+std::unique_ptr<SavedVariableHooks> TracingScope::hooks() {
+  return std::make_unique<TracingHooks>(*this);
+}
+
+void TracingScope::require_unchanged() const {
+  for (const Saved& saved : saved_) require_as_saved(saved.place);
 }
 
 std::unique_ptr<SavedVariableHooks> FillingScope::hooks() {

@@ -23,6 +23,8 @@ namespace trireme::model {
 class SavedTensor {
  public:
   void set(const at::Tensor& tensor);
+  /// Holds no tensor any more.
+  void clear() { tensor_.reset(); }
   /// Records the tensor's version without holding its memory.
   void note(const at::Tensor& tensor);
   /// Whether the tensor that was set or noted was changed in place since.
@@ -111,6 +113,24 @@ class OutlineScope final : public SavingScope {
 
  private:
   std::vector<std::shared_ptr<SavedTensor>> places_;
+};
+
+/// Records what is saved, in forward order, so that it can be taken out and put in again.
+class TracingScope final : public SavingScope {
+ public:
+  struct Saved {
+    std::shared_ptr<SavedTensor> place;
+    at::Tensor tensor;  ///< detached
+  };
+
+  std::unique_ptr<torch::autograd::SavedVariableHooks> hooks() override;
+  void add(Saved saved) { saved_.push_back(std::move(saved)); }
+  /// As OutlineScope.
+  void require_unchanged() const;
+  std::vector<Saved> take() { return std::move(saved_); }
+
+ private:
+  std::vector<Saved> saved_;
 };
 
 /// Puts what a recomputed forward saves into the places of the first; the second forward's own

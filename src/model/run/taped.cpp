@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/model/taped.h"
 
+#include "run/run_layer.h"
 #include "run/saved_tensors.h"
 
 #include "trireme/core/error.h"
@@ -21,24 +22,14 @@
 namespace trireme::model {
 namespace {
 
-Values run(Layer& layer, const Values& input, const Context& context, Precision precision);
-/// Converts the input of a layer whose weights are bfloat16.
-Values lowered(Values input, Precision precision);
 /// The members that carry gradients, as leaves of a new tape.
 Values leaves_of(const Values& input, InputGradient wanted);
 /// Where a backward begins.
 std::vector<torch::autograd::Edge> roots_of(const Values& outputs);
 Values detached(const Values& values);
-/// Throws InputError where the forward has changed in place what its backward needs.
-void run_backward(const std::vector<torch::autograd::Edge>& roots, const Values& gradients);
-/// Releases the memory of a leaf of a graph, of which only the sizes are needed.
-void let_go_of_memory(const at::Tensor& leaf);
 /// The storages, among those that the forward saved and returned, that only the tape holds.
 std::vector<c10::Storage> own_storages(NotingScope& saved, const Tape& tape, const Layer& layer,
                                        const Context& context);
-bool shares_storage(const at::Tensor& value, const Values& with);
-/// Parameters, buffers and target: tensors that exist independently of the forward.
-Values held_by(const Layer& layer, const Context& context);
 
 /// While an object lives, backwards defer products to `into`; the deferral ends even after one that
 /// threw.
@@ -56,10 +47,6 @@ class DeferringScope {
  private:
   const std::vector<GradientSums*>& sums_;
 };
-
-c10::DeviceType device_of(const Values& input) {
-  return input.empty() ? c10::DeviceType::CPU : input.front().device().type();
-}
 
 }  // namespace
 
@@ -79,7 +66,7 @@ AutocastScope::~AutocastScope() {
 Values untaped_forward(Layer& layer, const Values& input, const Context& context,
                        Precision precision) {
   const at::NoGradGuard no_grad;
-  return run(layer, input, context, precision);
+  return run_layer(layer, input, context, precision);
 }
 
 Tape taped_forward(Layer& layer, const Values& input, const Context& context, Precision precision,
@@ -88,7 +75,7 @@ Tape taped_forward(Layer& layer, const Values& input, const Context& context, Pr
   const at::AutoGradMode grad(true);
   std::optional<NotingScope> saved;
   if (use == TapeUse::kMayMove) saved.emplace();
-  const Values outputs = run(layer, leaves, context, precision);
+  const Values outputs = run_layer(layer, leaves, context, precision);
   Tape tape{.inputs = leaves,
             .leaves = leaves,
             .roots = roots_of(outputs),
@@ -106,7 +93,7 @@ Outlined outlined_forward(Layer& layer, const Values& input, const Context& cont
                   .gives_zeros = input_gradient == InputGradient::kZeros};
   const at::AutoGradMode grad(true);
   OutlineScope scope;
-  const Values outputs = run(layer, outline.leaves, context, precision);
+  const Values outputs = run_layer(layer, outline.leaves, context, precision);
   outline.roots = roots_of(outputs);
   scope.require_unchanged();
   outline.places = scope.take();
@@ -128,7 +115,7 @@ Tape retape(Outline outline, Layer& layer, const Values& input, const Context& c
   const at::AutoGradMode grad(true);
   FillingScope scope(outline.places);
   try {
-    run(layer, tape.inputs, context, precision);
+    run_layer(layer, tape.inputs, context, precision);
   } catch (const FillingScope::Filled&) {
     return tape;
   }
@@ -159,7 +146,7 @@ Values backward(Tape tape, const Values& gradients) {
     of_roots.push_back(gradients[i]);
   }
   tape.roots.clear();
-  if (!roots.empty()) run_backward(roots, of_roots);
+  if (!roots.empty()) run_backward({.roots = roots, .gradients = of_roots});
   Values input_gradients;
   for (const at::Tensor& leaf : tape.leaves) {
     const bool wants_zeros = tape.gives_zeros && leaf.is_floating_point();
@@ -170,36 +157,6 @@ Values backward(Tape tape, const Values& gradients) {
 }
 
 namespace {
-
-Values run(Layer& layer, const Values& input, const Context& context, Precision precision) {
-  const AutocastScope autocast(precision, device_of(input));
-  std::optional<RemakingScope> remaking;
-  if (context.lean_tapes && at::GradMode::is_enabled()) remaking.emplace();
-  std::vector<std::int64_t> versions;
-  for (const at::Tensor& value : input) versions.push_back(value._version());
-  Values output = layer.forward(lowered(input, precision), context);
-  for (std::size_t i = 0; i < input.size(); ++i) {
-    if (input[i]._version() != versions[i]) {
-      throw InputError(concat("forward changed member ", i,
-                              " of its input in place; others still need it: write the result to "
-                              "a new tensor"));
-    }
-  }
-  require_output(output, context);
-  const Values held = held_by(layer, context);
-  for (at::Tensor& value : output) {
-    if (shares_storage(value, input) || shares_storage(value, held)) value = value.clone();
-  }
-  return output;
-}
-
-Values lowered(Values input, Precision precision) {
-  if (precision != Precision::kBfloat16Weights) return input;
-  for (at::Tensor& value : input) {
-    if (value.is_floating_point()) value = value.to(at::kBFloat16);
-  }
-  return input;
-}
 
 Values leaves_of(const Values& input, InputGradient wanted) {
   Values leaves;
@@ -223,30 +180,10 @@ std::vector<torch::autograd::Edge> roots_of(const Values& outputs) {
   return roots;
 }
 
-void run_backward(const std::vector<torch::autograd::Edge>& roots, const Values& gradients) {
-  try {
-    torch::autograd::Engine::get_default_engine().execute(roots, gradients, /*keep_graph=*/false,
-                                                          /*create_graph=*/false,
-                                                          /*accumulate_grad=*/true);
-  } catch (const c10::Error& error) {
-    if (const std::string told = told_change(error.what_without_backtrace()); !told.empty())
-      throw InputError(told);
-    throw;
-  }
-}
-
 Values detached(const Values& values) {
   Values result;
   for (const at::Tensor& value : values) result.push_back(value.detach());
   return result;
-}
-
-void let_go_of_memory(const at::Tensor& leaf) {
-  at::TensorImpl& impl = *leaf.unsafeGetTensorImpl();
-  impl.set_allow_tensor_metadata_change(true);
-  impl.set_storage_keep_dtype(c10::Storage(c10::Storage::use_byte_size_t(), 0,
-                                           at::DataPtr(nullptr, leaf.device()), nullptr,
-                                           /*resizable=*/false));
 }
 
 std::vector<c10::Storage> own_storages(NotingScope& saved, const Tape& tape, const Layer& layer,
@@ -264,19 +201,6 @@ std::vector<c10::Storage> own_storages(NotingScope& saved, const Tape& tape, con
            });
   });
   return storages;
-}
-
-Values held_by(const Layer& layer, const Context& context) {
-  Values held = context.target;
-  for (const Parameter& parameter : layer.parameters()) held.push_back(parameter.value);
-  for (const Buffer& buffer : layer.buffers()) held.push_back(buffer.value);
-  return held;
-}
-
-bool shares_storage(const at::Tensor& value, const Values& with) {
-  return std::any_of(with.begin(), with.end(), [&](const at::Tensor& other) {
-    return value.storage().is_alias_of(other.storage());
-  });
 }
 
 }  // namespace
