@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/prepare/prepared.h"
 
+#include "graph_plan.h"
 #include "policy_plan.h"
 #include "question.h"
 
@@ -87,6 +88,7 @@ OffloadStores stores_of(const config::JobSpec& job, const chain::RankSpec& rank,
 
 Result prepare(const config::JobSpec& job, const model::ChainModel& model,
                const ranks::RankContext& context, Preparation known, std::ostream& out) {
+  if (model.is_graph()) return prepare_graph(job, model, context, out);
   return Preparing(job, model, context, std::move(known), out).prepared();
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/profile/measure.h"
 
+#include "built_layer.h"
 #include "changed_buffers.h"
 #include "cold_caches.h"
 #include "layer_cost.h"
+#include "made_up.h"
 #include "other_inputs.h"
 #include "static_bytes.h"
 #include "update_time.h"
@@ -40,12 +42,6 @@ class Walk {
   chain::LayerCost next();
 
  private:
-  struct Static {
-    std::unique_ptr<model::Layer> layer;
-    std::optional<model::GradientSums> gradients;
-  };
-  /// Builds the next layer and records its static bytes in `cost`.
-  Static build(chain::LayerCost& cost) const;
   chain::LayerCost measure_layer();
   /// Raises the bytes of a layer whose tensors are larger for other inputs of the same sizes.
   void leave_room(const Subject& subject, chain::LayerCost& cost) const;
@@ -71,17 +67,6 @@ class Walk {
   int turn_ = 0;     ///< layers measured so far
   model::Values x_;  ///< input of the next layer
 };
-
-/// Random data in the form that the data set would give.
-at::Tensor made_up_input(const model::ChainModel& model, std::int64_t examples, at::Generator from);
-model::Values made_up_target(const model::ChainModel& model, const config::JobSpec& job,
-                             at::Generator from);
-/// The same tensors on the meta device.
-model::Values without_values(const model::Values& values);
-/// Allocates tensors that have no memory and fills them with random values.
-void make_up_values(model::Values& values, c10::Device device, const at::Generator& from);
-/// Types, sizes and strides.
-std::string shape_text(const model::Values& values);
 
 }  // namespace
 
@@ -138,7 +123,12 @@ chain::LayerCost Walk::next() {
 
 chain::LayerCost Walk::measure_layer() {
   chain::LayerCost cost{.name = recipe().name};
-  Static held = build(cost);
+  BuiltLayer held = build_layer({.model = model_,
+                                 .job = job_,
+                                 .number = number_,
+                                 .device = options_.place.device(),
+                                 .memory = memory_},
+                                cost);
   model::Context context{.generator = generator_,
                          .training = true,
                          .target = {},
@@ -199,34 +189,6 @@ void Walk::note_changed_buffers(const Subject& subject, const chain::LayerCost& 
       "(docs/models.md)"));
 }
 
-Walk::Static Walk::build(chain::LayerCost& cost) const {
-  Static held;
-  const Bytes before = memory_.live();
-  held.layer = recipe().build(model::Seeds(job_.train.seed, number_));
-  model::move_to(options_.place.device(), *held.layer);
-  model::lower_weights(*held.layer, precision_);
-  cost.parameters = memory_.live() - before;
-  cost.optimizer = Bytes(0);
-  std::vector<at::Tensor> values, own;
-  for (const model::Parameter& parameter : held.layer->parameters()) {
-    if (!parameter.is_trained) {
-      if (parameter.tie.empty()) cost.frozen += held_by({parameter.value});
-      continue;
-    }
-    values.push_back(parameter.value);
-    if (parameter.tie.empty()) own.push_back(parameter.value);
-    cost.optimizer += optimizer_bytes(parameter.value, job_.train.optimizer);
-  }
-  held.gradients.emplace(values);
-  cost.gradients = held_by({held.gradients->flat()});
-  if (cost.frozen > Bytes(0)) return held;
-  for (const at::Tensor& weight : own)
-    cost.trained += Bytes(static_cast<std::int64_t>(weight.nbytes()));
-  cost.trained_gradients =
-      Bytes(model::GradientSums::numbers_for(own) * std::int64_t{sizeof(float)});
-  return held;
-}
-
 void Walk::require_no_stop() const {
   if (options_.stop_requested && options_.stop_requested()) {
     throw Interrupted(concat("stopped on request at layer ", number_, " (", recipe().name, ")"));
@@ -238,57 +200,6 @@ std::string Walk::key() const {
   // a target.
   const auto wanted = static_cast<int>(model::input_gradient(model_, number_));
   return concat(recipe().kind, '\n', wanted, is_last(), '\n', shape_text(x_));
-}
-
-at::Tensor made_up_input(const model::ChainModel& model, std::int64_t examples,
-                         at::Generator from) {
-  std::vector<std::int64_t> sizes = model.example_sizes();
-  sizes.insert(sizes.begin(), examples);
-  switch (model.input) {
-    case model::InputKind::kTokens:
-      return at::empty(sizes, at::kLong).random_(0, model.classes, std::move(from));
-    case model::InputKind::kVectors:
-    case model::InputKind::kImages:
-      return at::empty(sizes, at::kFloat).normal_(0, 1, std::move(from));
-  }
-  throw LogicError("an input of no kind");
-}
-
-model::Values made_up_target(const model::ChainModel& model, const config::JobSpec& job,
-                             at::Generator from) {
-  std::vector<std::int64_t> sizes{job.train.micro_batch.value()};
-  if (model.input == model::InputKind::kTokens) sizes.push_back(model.input_size);
-  const at::Tensor classes = at::empty(sizes, at::kLong).random_(0, model.classes, std::move(from));
-  if (job.data.kind != "documents") return {classes};
-  return {classes, at::full({}, 1.0 / static_cast<double>(classes.numel()), at::kFloat)};
-}
-
-model::Values without_values(const model::Values& values) {
-  model::Values shapes;
-  for (const at::Tensor& value : values) {
-    shapes.push_back(
-        at::empty_strided(value.sizes(), value.strides(), value.options().device(at::kMeta)));
-  }
-  return shapes;
-}
-
-void make_up_values(model::Values& values, c10::Device device, const at::Generator& from) {
-  for (at::Tensor& value : values) {
-    if (!value.is_meta()) continue;
-    value = at::empty_strided(value.sizes(), value.strides(), value.options().device(device));
-    if (value.is_floating_point()) {
-      value.normal_(0, 1, from);
-    } else {
-      value.zero_();
-    }
-  }
-}
-
-std::string shape_text(const model::Values& values) {
-  std::string text;
-  for (const at::Tensor& value : values)
-    text += concat(value.scalar_type(), value.sizes(), value.strides(), ';');
-  return text;
 }
 
 }  // namespace

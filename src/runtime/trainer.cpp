@@ -8,6 +8,7 @@
 #include "trireme/comm/heartbeat.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/graph/lower.h"
 #include "trireme/program/generate.h"
 #include "trireme/simulate/place_copies.h"
 
@@ -26,10 +27,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::vector<int> layers_of(const program::Program& program, int rank) {
+/// The layers of a rank; of a graph, whose program has nodes for layers, all.
+std::vector<int> layers_of(const TrainSetup& setup, int rank) {
   std::vector<int> layers;
-  for (int i = 1; i <= program.layers; ++i) {
-    if (program.rank_of_layer[static_cast<std::size_t>(i)] == rank) layers.push_back(i);
+  for (int i = 1; i <= setup.model.length(); ++i) {
+    if (setup.program.rank_of_layer[static_cast<std::size_t>(i)] == rank) layers.push_back(i);
   }
   return layers;
 }
@@ -54,7 +56,7 @@ Trainer::Impl::Impl(const TrainSetup& given)
       position(Position::of(given.channel.rank(), given.job.pipeline.replicas.value(),
                             static_cast<int>(program.ranks.size()))),
       weights(open_weights()),
-      stage(given.model, layers_of(program, position.pipeline_rank), given.job.train.seed,
+      stage(given.model, layers_of(given, position.pipeline_rank), given.job.train.seed,
             model::precision_of(given.job.train.precision), given.place.device(),
             my_away() > Bytes(0) || has_shards() ? Stage::Masters::kDrawnAgain
                                                  : Stage::Masters::kDevice,
@@ -75,13 +77,11 @@ Trainer::Impl::Impl(const TrainSetup& given)
   static_bytes += plan::update_windows(setup.plan)[index_of_rank()];
   state.emplace(SavedState::Parts{given.channel, position, stage, *optimizer, reducer, losses},
                 setup.checkpoints);
-  executor.emplace(Executor::Parts{stage, boundary, reducer, *optimizer, copies.get(), given.place},
+  if (given.model.is_graph()) graph.emplace(given.model);
+  executor.emplace(Executor::Parts{stage, boundary, reducer, *optimizer, copies.get(), given.place,
+                                   graph ? &*graph : nullptr},
                    executor_options(given, position));
-  if (setup.data.validation_micro_batches > 0) {
-    const program::Streaming streaming =
-        weights ? weights->streaming(program.layers) : program::Streaming{};
-    evaluation = plan::compile_forwards(setup.plan, setup.data.validation_micro_batches, streaming);
-  }
+  if (setup.data.validation_micro_batches > 0) evaluation = compiled_evaluation();
   ensure(setup.channel.size() == position.replicas * position.stages,
          "as many ranks as replicas x stages");
   begin();
@@ -142,6 +142,14 @@ void Trainer::Impl::train(Observer* observer) {
                                ", which was saved: the same command resumes from there"));
   }
   boundary.flush();
+}
+
+program::Program Trainer::Impl::compiled_evaluation() const {
+  const int micro_batches = setup.data.validation_micro_batches;
+  if (graph) return graph::forwards(setup.model.inputs, micro_batches);
+  return plan::compile_forwards(
+      setup.plan, micro_batches,
+      weights ? weights->streaming(program.layers) : program::Streaming{});
 }
 
 Bytes Trainer::Impl::my_away() const {

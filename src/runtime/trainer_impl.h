@@ -39,6 +39,8 @@ struct Trainer::Impl {
   Bytes my_away() const;
   /// Whether the optimizer is sharded over replicas.
   bool has_shards() const { return setup.plan.optimizer_shards > 1; }
+  /// The program of a validation.
+  program::Program compiled_evaluation() const;
   /// Collective; null on ranks that stream no weights.
   std::unique_ptr<StreamedWeights> open_weights() const;
   /// Creates the optimizer, and copies if there are some. Pinning a large offload tier takes time.
@@ -83,6 +85,7 @@ struct Trainer::Impl {
   /// Destroyed before what is above: pinned memory is freed when the device is idle, and after an
   /// error it may have a message that is never received.
   Boundary boundary;
+  std::optional<GraphShape> graph;
   std::optional<Executor> executor;
   LossLog losses;
   Feeds feeds;

@@ -6,6 +6,8 @@
 #include "trireme/chain/chain.h"
 #include "trireme/chain/platform.h"
 #include "trireme/config/job.h"
+#include "trireme/graph/graph.h"
+#include "trireme/graph/plan.h"
 #include "trireme/model/chain.h"
 #include "trireme/plan/plan.h"
 #include "trireme/program/action.h"
@@ -36,12 +38,21 @@ struct Forecast {
   bool has_earlier_costs = false;   ///< as MeasuredChain::is_earlier
 };
 
+/// The plan of a model that is a graph.
+struct GraphPlan {
+  graph::Graph graph;  ///< measured
+  graph::Plan plan;    ///< of one micro-batch
+};
+
 /// Everything that a run needs from its plan. Plan, program and forecast are the same on every
 /// rank.
 struct Prepared {
   plan::Plan plan;
   program::Program program;          ///< plan::compile(), with its copies placed
   std::optional<Forecast> forecast;  ///< nothing where the plan needed no costs
+  /// Of a model that is a graph. The forecast's chain then has its nodes for layers, and `plan` one
+  /// stage with the actions of one micro-batch.
+  std::optional<GraphPlan> graph;
 
   // This rank's:
   OffloadStores stores;

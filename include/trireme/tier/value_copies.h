@@ -37,6 +37,8 @@ class ValueCopies {
   /// Frees the device bytes of the oldest copy out that was not released yet; later compute is
   /// ordered after the end of that copy. Returns the value's key.
   virtual Key release_next() = 0;
+  /// The same for any value whose copy out was not released yet.
+  virtual void release(Key key) = 0;
   /// Queues a value to be copied back; begin_next() takes them in this order.
   virtual void prefetch(Key key) = 0;
   /// Allocates device bytes for the next queued value and starts its copy in. Returns its key.

@@ -81,10 +81,13 @@ void plan_for(int ranks, const config::JobSpec& job, const model::ChainModel& mo
                        settled.job, *device);
   const auto& [plan, chain, simulation] =
       std::tie(prepared.plan, prepared.forecast->chain, prepared.forecast->simulation);
-  if (!arguments.output.empty()) io::write_file(arguments.output, plan::to_json(plan));
+  const std::string as_json = prepared.graph
+                                  ? graph::to_json(prepared.graph->plan, prepared.graph->graph)
+                                  : plan::to_json(plan);
+  if (!arguments.output.empty()) io::write_file(arguments.output, as_json);
   if (!arguments.report.empty())
     io::write_file(arguments.report, report::plan_page(plan, chain, simulation));
-  std::cout << (arguments.json ? plan::to_json(plan) : report::plan_text(plan, chain, simulation));
+  std::cout << (arguments.json ? as_json : report::plan_text(plan, chain, simulation));
   device->close();
 }
 

@@ -10,6 +10,7 @@
 #include "trireme/io/file.h"
 #include "trireme/io/json.h"
 #include "trireme/prepare/measured_chain.h"
+#include "trireme/profile/measure_graph.h"
 #include "trireme/profile/stored.h"
 #include "trireme/profile/text.h"
 #include "trireme/ranks/launch.h"
@@ -26,6 +27,9 @@ config::JobSpec load(const ProfileArguments& arguments, const model::ModelRegist
 void profile_rank(const ProfileArguments& arguments, const config::JobSpec& job,
                   const model::ChainModel& model, const ranks::RankContext& context);
 void print(const ProfileArguments& arguments, const profile::Stored& stored, int threads);
+/// The same for a model that is a graph: its nodes, to the output file or the screen.
+void profile_graph(const ProfileArguments& arguments, const config::JobSpec& job,
+                   const model::ChainModel& model, const ranks::RankContext& context);
 
 }  // namespace
 
@@ -38,6 +42,7 @@ int profile(const ProfileArguments& arguments, const model::ModelRegistry& own) 
     return ranks::launch(job, [&](const ranks::RankContext& context) {
       if (context.channel.rank() != 0) return;
       model::require_trained(model, job);
+      if (model.is_graph()) return profile_graph(arguments, job, model, context);
       profile_rank(arguments, job, model, context);
     });
   } catch (...) {
@@ -78,6 +83,27 @@ void profile_rank(const ProfileArguments& arguments, const config::JobSpec& job,
               << "\n";
   if (!arguments.output.empty()) io::write_file(arguments.output, chain::to_yaml(stored.chain));
   print(arguments, stored, threads);
+}
+
+void profile_graph(const ProfileArguments& arguments, const config::JobSpec& job,
+                   const model::ChainModel& model, const ranks::RankContext& context) {
+  if (arguments.json)
+    throw InputError("--json: a model that is a graph is written as YAML; use -o graph.yaml");
+  const profile::GraphCosts costs = profile::measure_graph(
+      model, job, prepare::measure_options(context, std::cerr), [&](int number) {
+        std::cerr << "measured operator " << number << " of " << model.length() << ", "
+                  << model.layers[static_cast<std::size_t>(number) - 1].name << "\n";
+      });
+  std::cout << model.name << ", one micro-batch, " << costs.graph.size() << " nodes; besides these "
+            << to_text(costs.fixed) << " of weights, gradients and optimizer state, "
+            << to_text(costs.kept) << " saved by operators for their backward\n";
+  const std::string text = graph::to_yaml(costs.graph);
+  if (arguments.output.empty()) {
+    std::cout << text;
+    return;
+  }
+  io::write_file(arguments.output, text);
+  std::cout << "graph: " << visible(arguments.output) << "\n";
 }
 
 void print(const ProfileArguments& arguments, const profile::Stored& stored, int threads) {

@@ -64,7 +64,7 @@ std::vector<record::PlannedRank> planned_ranks(const prepare::Prepared& prepared
 /// Removes what a run that was killed has left.
 void tidy(const RunFolder::Parts& parts) {
   const std::filesystem::path folder = parts.job.report.directory;
-  io::remove_drafts(folder, {"job.yaml", "plan.json", "chain.yaml", "platform.yaml",
+  io::remove_drafts(folder, {"job.yaml", "plan.json", "chain.yaml", "graph.yaml", "platform.yaml",
                              "metrics.jsonl", "summary.json", "report.html"});
   const checkpoint::Store store(checkpoint::checkpoints_folder(folder));
   store.sweep();
@@ -105,17 +105,27 @@ RunFolder::RunFolder(const Parts& parts)
   for (const char* const file : {"summary.json", "report.html"})  // the run has not ended
     io::remove_own_file(folder_ / file);
   io::write_own_file(folder_ / "job.yaml", config::to_yaml(job_));
-  io::write_own_file(folder_ / "plan.json", plan::to_json(prepared_.plan));
-  if (prepared_.forecast) {
-    io::write_own_file(folder_ / "chain.yaml", chain::to_yaml(prepared_.forecast->chain));
-    io::write_own_file(folder_ / "platform.yaml", chain::to_yaml(prepared_.forecast->platform));
-  }
+  write_plan();
   if (job_.report.tensorboard)
     events_.emplace(folder_, record::EventFileStart{
                                  .wall_time = wall_time(),
                                  .host = comm::host_name(),
                                  .first_step = parts.steps_done > 0 ? parts.steps_done + 1 : 0});
   progress_.emplace(out_, progress_options_, steady_time());
+}
+
+void RunFolder::write_plan() const {
+  const auto write = [this](const char* file, const std::string& text) {
+    io::write_own_file(folder_ / file, text);
+  };
+  if (const auto& of_graph = prepared_.graph) {
+    write("plan.json", graph::to_json(of_graph->plan, of_graph->graph));
+    write("graph.yaml", graph::to_yaml(of_graph->graph));
+  } else {
+    write("plan.json", plan::to_json(prepared_.plan));
+    if (prepared_.forecast) write("chain.yaml", chain::to_yaml(prepared_.forecast->chain));
+  }
+  if (prepared_.forecast) write("platform.yaml", chain::to_yaml(prepared_.forecast->platform));
 }
 
 void RunFolder::started(Seconds since_start) {

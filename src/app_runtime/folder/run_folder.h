@@ -29,8 +29,9 @@ namespace trireme::app {
 /// "note: NOTE" and a newline; empty for an empty note.
 std::string note_line(const std::string& note);
 
-/// Shows progress on `out` and writes job.yaml, plan.json (with costs also chain.yaml and
-/// platform.yaml), metrics.jsonl, TensorBoard events, report.html and summary.json.
+/// Shows progress on `out` and writes job.yaml, plan.json (with costs also chain.yaml, or
+/// graph.yaml of a model that is a graph, and platform.yaml), metrics.jsonl, TensorBoard events,
+/// report.html and summary.json.
 class RunFolder final : public runtime::Observer {
  public:
   struct Parts {
@@ -84,6 +85,8 @@ class RunFolder final : public runtime::Observer {
                  const Pictures& pictures) noexcept;
 
  private:
+  /// The plan, and what it was made for.
+  void write_plan() const;
   void append(const record::MetricsLine& line);
   /// The last step whose loss is known.
   std::int64_t told() const { return last_ ? last_->step : progress_options_.first_step; }

@@ -39,6 +39,7 @@ model::ChainModel make_job_model(const config::JobSpec& job, const model::ModelR
                  "people whom you trust"
               << std::endl;  // NOLINT: before they run
   model::ChainModel model = model::make_model(job.model, own);
+  if (model.is_graph()) config::check_graph(job);
   const int stages = job.pipeline.stages.value_or(1);
   if (stages > model.length())
     job.fail("pipeline.stages", concat("is ", stages, ", but the model has ", model.length(),

@@ -63,12 +63,18 @@ void StreamCopies::send(Key key, Away& value) {
 StreamCopies::Key StreamCopies::release_next() {
   ensure(!leaving_.empty(), "a copy out is under way");
   const Key key = leaving_.front();
-  leaving_.pop_front();
+  release(key);
+  return key;
+}
+
+void StreamCopies::release(Key key) {
+  const auto found = std::find(leaving_.begin(), leaving_.end(), key);
+  ensure(found != leaving_.end(), "what is released was copied out");
+  leaving_.erase(found);
   Away& value = away(key);
   let_compute_wait(*value.out, out_);
   free_bytes(value.storages);
   value.is_released = true;
-  return key;
 }
 
 void StreamCopies::prefetch(Key key) {

@@ -49,6 +49,7 @@ class StreamCopies final : public ValueCopies {
 
   void offload(Key key, std::vector<c10::Storage> storages) override;
   Key release_next() override;
+  void release(Key key) override;
   void prefetch(Key key) override;
   Key begin_next() override;
   void await(Key key) override;

@@ -4,6 +4,7 @@
 #include "trireme/core/error.h"
 #include "trireme/tier/storage_bytes.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace trireme::runtime {
@@ -67,11 +68,17 @@ Bytes Copies::take_moved() {
 Copies::Key Copies::release_next() {
   ensure(!leaving_.empty(), "a copy out is under way");
   const Key key = leaving_.front();
+  release(key);
+  return key;
+}
+
+void Copies::release(Key key) {
+  const auto found = std::find(leaving_.begin(), leaving_.end(), key);
+  ensure(found != leaving_.end(), "what is released was copied out");
   Away& value = away(key);
   out_.wait(value.written);
-  leaving_.pop_front();
+  leaving_.erase(found);
   tier::free_bytes(value.storages);
-  return key;
 }
 
 void Copies::prefetch(Key key) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/executor.h"
 
+#include "step/buffer_guard.h"
+
 #include "trireme/core/digest.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -11,7 +13,6 @@
 #include "trireme/tier/memory.h"
 
 #include <ATen/ATen.h>
-#include <ATen/core/grad_mode.h>
 
 #include <utility>
 
@@ -20,30 +21,6 @@ namespace {
 
 using program::Action;
 using program::Op;
-
-/// Undoes the changes of a recomputed forward to a layer's buffers, so that statistics are updated
-/// once. Writes past the version counter: another micro-batch's tape may have saved the buffer
-/// without using its values.
-class BufferGuard {
- public:
-  BufferGuard(const model::Layer& layer, bool repeated) {
-    if (!repeated) return;
-    for (const model::Buffer& buffer : layer.buffers())
-      saved_.emplace_back(buffer.value, buffer.value.clone());
-  }
-  ~BufferGuard() {
-    const at::NoGradGuard no_grad;
-    try {
-      for (const auto& [buffer, before] : saved_) buffer.variable_data().copy_(before);
-    } catch (const std::exception&) {  // the device is lost; the forward has reported it
-    }
-  }
-  BufferGuard(const BufferGuard&) = delete;
-  BufferGuard& operator=(const BufferGuard&) = delete;
-
- private:
-  std::vector<std::pair<at::Tensor, at::Tensor>> saved_;
-};
 
 std::set<ValueStore::Key> keys_of(const std::vector<Action>& actions, Op op) {
   std::set<ValueStore::Key> keys;
@@ -154,7 +131,12 @@ void Executor::perform(const Action& action) {
     }
     case Op::kDrop:
       return run_.values.drop_output(key);
+    case Op::kCompute:
+      return compute(action);
+    case Op::kGradient:
+      return gradient(action);
     case Op::kLoadInput:
+      if (parts_.graph != nullptr) begin_micro_batch(action.micro_batch);
       return run_.values.put_output(key, parts_.place.fetch(run_.feed->input(action.micro_batch)));
     case Op::kLoadTarget:
       run_.targets[key] = parts_.place.fetch(run_.feed->target(action.micro_batch));
@@ -189,6 +171,8 @@ void Executor::perform(const Action& action) {
     case Op::kCopyInTape:
     case Op::kAwait:
     case Op::kAwaitTape:
+    case Op::kAwaitCopy:
+    case Op::kFree:
     case Op::kWeightsIn:
     case Op::kWeightsOut:
     case Op::kWeightsRelease:
@@ -216,18 +200,12 @@ void Executor::offload(const Action& action) {
   parts_.copies->offload(value, run_.values.storages(value));
 }
 
-template <class Body>
-auto Executor::in_layer_of(const Action& action, const Body& body) {
-  return model::in_layer(action.layer, parts_.stage.layer_name(action.layer),
-                         parts_.stage.layer(action.layer), body);
-}
-
 void Executor::forward(const Action& action, Taping taping) {
   const ValueStore::Key key{action.layer, action.micro_batch};
   const bool repeated = run_.ran.contains(key);
   const Stopwatch watch(clock_, repeated ? run_.result.times.recompute : run_.result.times.forward);
   const BufferGuard buffers(parts_.stage.layer(action.layer), repeated);
-  in_layer_of(action, [&] {
+  in_layer_of(action.layer, [&] {
     switch (taping) {
       case Taping::kUntaped:
         return untaped(action, repeated);
@@ -283,8 +261,8 @@ void Executor::backward(const Action& action) {
   const tier::TagScope tag(tier::Tag::kWorking);
   const ValueStore::Key key{action.layer, action.micro_batch};
   const model::Values gradients = run_.values.take_gradient(key);
-  model::Values input_gradients =
-      in_layer_of(action, [&] { return model::backward(run_.values.take_tape(key), gradients); });
+  model::Values input_gradients = in_layer_of(
+      action.layer, [&] { return model::backward(run_.values.take_tape(key), gradients); });
   end_backward(action, std::move(input_gradients));
 }
 
@@ -296,8 +274,9 @@ void Executor::backward_input(const Action& action) {
   if (auto* const streamed = parts_.stage.streamed_gradients(action.layer))
     sums.push_back(streamed);
   const model::Values gradients = run_.values.take_gradient(key);
-  model::SplitBackward parts = in_layer_of(
-      action, [&] { return model::backward_input(run_.values.take_tape(key), gradients, sums); });
+  model::SplitBackward parts = in_layer_of(action.layer, [&] {
+    return model::backward_input(run_.values.take_tape(key), gradients, sums);
+  });
   run_.pending.insert_or_assign(key, std::move(parts.pending));
   end_backward(action, std::move(parts.input_gradients));
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "state/stage.h"
+#include "step/graph_shape.h"
 #include "step/recorder.h"
 #include "step/values.h"
 #include "update/late_scalars.h"
@@ -13,8 +14,10 @@
 
 #include "trireme/core/units.h"
 #include "trireme/device/place.h"
+#include "trireme/model/given.h"
 #include "trireme/model/layer.h"
 #include "trireme/model/taped.h"
+#include "trireme/model/traced.h"
 #include "trireme/program/action.h"
 #include "trireme/program/updates.h"
 #include "trireme/record/summary.h"
@@ -76,6 +79,7 @@ class Executor {
     Optimizer& optimizer;
     tier::ValueCopies* copies = nullptr;         ///< required by programs that offload activations
     const device::Place& place = device::cpu();  ///< where the stage is
+    const GraphShape* graph = nullptr;           ///< of a model that is a graph
   };
   Executor(Parts parts, ExecutorOptions options);
 
@@ -114,6 +118,8 @@ class Executor {
     std::map<ValueStore::Key, model::Outline> outlines = {};  ///< for early-stop recomputation
     /// Deferred weight gradients of split backwards.
     std::map<ValueStore::Key, model::PendingProducts> pending = {};
+    std::map<int, model::Trace> traces = {};  ///< of a graph's layers in this micro-batch
+    int micro_batch = -1;                     ///< of a graph, the one that runs
     at::Tensor divisor = {};  ///< gradients are divided by it; set between clip and step
     RunResult result = {};
   };
@@ -142,6 +148,16 @@ class Executor {
   void untaped(const Action& action, bool repeated);
   void taped(const Action& action);
   void retaped(const Action& action);
+  /// Of a graph: a layer's forward, the first time with a trace.
+  void compute(const Action& action);
+  /// Of a graph: the gradient of a value.
+  void gradient(const Action& action);
+  /// One part of it.
+  at::Tensor gradient_of(const Action& action, const model::GradientNode::Use& use,
+                         bool adds_weights);
+  /// Frees what the micro-batch before has left.
+  void begin_micro_batch(int micro_batch);
+  void end_micro_batch();
   void backward(const Action& action);
   void backward_input(const Action& action);
   /// Frees what a backward frees besides its tape, and stores its input gradients.
@@ -152,7 +168,9 @@ class Executor {
   void clip();
   /// Returns run(); errors raised by the layer name it.
   template <class Body>
-  auto in_layer_of(const Action& action, const Body& body);
+  auto in_layer_of(int layer, const Body& body) {
+    return model::in_layer(layer, parts_.stage.layer_name(layer), parts_.stage.layer(layer), body);
+  }
   model::Context context_of(const Action& action);
   const model::Values& input_of(const Action& action) const {
     return run_.values.output({action.layer - 1, action.micro_batch});

@@ -43,26 +43,30 @@ void Executor::move(const Action& action) {
            "a program that moves weights is of a stage that does");
     return *parts_.stage.weights();
   };
-  const auto is_next = [&](const program::ValueKey& value) {
-    ensure(value == program::moved_value(action), "copies are placed in the order of the program");
-    return value;
-  };
+  const program::ValueKey value = program::moved_value(action);
   if (program::moves_weights(action.op)) return weights().move(action);
   switch (action.op) {
     case Op::kPrefetch:
     case Op::kPrefetchTape:
-      return copies().prefetch(program::moved_value(action));
+      return copies().prefetch(value);
     case Op::kRelease:
     case Op::kReleaseTape:
-      return run_.values.left(is_next(copies().release_next()));
+      copies().release(value);
+      return run_.values.left(value);
+    case Op::kFree:
+      copies().let_go(value);
+      return run_.values.left(value);
     case Op::kCopyIn:
     case Op::kCopyInTape: {
       const tier::TagScope tag(tier::Tag::kKept);
-      return run_.values.returned(is_next(copies().begin_next()));
+      ensure(copies().begin_next() == value, "copies are placed in the order of the program");
+      return run_.values.returned(value);
     }
+    case Op::kAwaitCopy:
+      return copies().await_copy(value);
     case Op::kAwait:
     case Op::kAwaitTape:
-      return copies().await(program::moved_value(action));
+      return copies().await(value);
     case Op::kAwaitWeights:
       return weights().await(action.layer, false);
     case Op::kAwaitGradients:

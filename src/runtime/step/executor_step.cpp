@@ -12,6 +12,7 @@ using program::Action;
 
 void Executor::reduce(int layer) {
   const Stopwatch watch(clock_, run_.result.times.wait);
+  end_micro_batch();
   sums_of(layer).complete();
   if (layer > 0) return parts_.reducer.reduce(layer);
   parts_.reducer.reduce();

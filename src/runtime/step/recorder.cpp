@@ -46,13 +46,14 @@ void Recorder::ran(const program::Action& action, device::Marks::Mark from, bool
                         action.op == program::Op::kUpdate || action.op == program::Op::kStep;
   const bool waits = program::is_receive(action.op) || program::is_send(action.op);
   if (!computes && !waits) return;
-  run_.events.push_back({.rank = rank_,
-                         .lane = computes ? Lane::kCompute : Lane::kLink,
-                         .action = action,
-                         .begin = {},
-                         .end = {},
-                         .peer = -1,
-                         .again = again && program::is_forward(action.op)});
+  run_.events.push_back(
+      {.rank = rank_,
+       .lane = computes ? Lane::kCompute : Lane::kLink,
+       .action = action,
+       .begin = {},
+       .end = {},
+       .peer = -1,
+       .again = again && (program::is_forward(action.op) || action.op == program::Op::kGradient)});
   times_.push_back({from, now});
 }
 

@@ -99,14 +99,22 @@ std::vector<c10::Storage> ValueStore::storages(const program::ValueKey& value) c
 
 void ValueStore::left(const program::ValueKey& value) {
   const Key key{value.layer, value.micro_batch};
-  disconnect(key, value.tape ? tapes_.at(key).outputs : outputs_.at(key));
+  if (!value.tape) {
+    auto output = outputs_.extract(key);
+    ensure(!output.empty(), "an output that leaves was held");
+    disconnect(key, output.mapped());
+    offloaded_.insert_or_assign(key, std::move(output.mapped()));
+    return;
+  }
+  disconnect(key, tapes_.at(key).outputs);
   // While its tape was offloaded, x[i] may have been recomputed.
-  if (value.tape && outputs_.contains(key)) connect(key, outputs_.at(key));
+  if (outputs_.contains(key)) connect(key, outputs_.at(key));
 }
 
 void ValueStore::returned(const program::ValueKey& value) {
   const Key key{value.layer, value.micro_batch};
-  connect(key, value.tape ? tapes_.at(key).outputs : outputs_.at(key));
+  if (value.tape) return connect(key, tapes_.at(key).outputs);
+  put_output(key, take(offloaded_, key, "offloaded output"));
 }
 
 /// x[i] is available: the tape of i + 1, if one waits without its input, uses it from now on.
@@ -145,12 +153,19 @@ void ValueStore::put_gradient(Key key, model::Values gradients) {
   gradients_[key] = std::move(gradients);
 }
 
+const model::Values& ValueStore::gradient(Key key) const {
+  const auto found = gradients_.find(key);
+  ensure(found != gradients_.end(), "a gradient that is read is held");
+  return found->second;
+}
+
 model::Values ValueStore::take_gradient(Key key) {
   return take(gradients_, key, "gradient");
 }
 
 void ValueStore::clear() {
   outputs_.clear();
+  offloaded_.clear();
   tapes_.clear();
   gradients_.clear();
 }

@@ -42,13 +42,17 @@ class ValueStore {
   /// The storages that offloading the value moves: all that it alone holds.
   std::vector<c10::Storage> storages(const program::ValueKey& value) const;
   /// The value's bytes were freed on the device, or are allocated again (perhaps not filled yet).
+  /// Meanwhile an x[i] is not held; a graph may compute it anew.
   void left(const program::ValueKey& value);
   void returned(const program::ValueKey& value);
 
   void put_gradient(Key key, model::Values gradients);
+  const model::Values& gradient(Key key) const;
   model::Values take_gradient(Key key);
 
-  bool empty() const { return outputs_.empty() && tapes_.empty() && gradients_.empty(); }
+  bool empty() const {
+    return outputs_.empty() && offloaded_.empty() && tapes_.empty() && gradients_.empty();
+  }
   /// Frees everything: after an error.
   void clear();
 
@@ -57,6 +61,7 @@ class ValueStore {
   void disconnect(Key key, const model::Values& output);
 
   std::map<Key, model::Values> outputs_;
+  std::map<Key, model::Values> offloaded_;  ///< without bytes
   std::map<Key, model::Tape> tapes_;
   std::map<Key, model::Values> gradients_;
 };
