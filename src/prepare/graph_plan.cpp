@@ -84,16 +84,14 @@ Task measured_task(const config::JobSpec& job, const model::ChainModel& model,
   return task;
 }
 
-/// Why the budget is too small; nothing if the rest of it may be planned.
-std::optional<Misfit> too_small(const Task& task, Bytes least, bool is_exact) {
-  const Bytes budget = task.rank().memory;
+/// Values need at least `least` bytes.
+Misfit misfit_of(const Task& task, Bytes least, bool is_exact) {
   const Bytes needed = task.fixed() + least;
-  if (budget == Bytes(0) || needed <= budget) return std::nullopt;
-  return Misfit{.infeasible = {.rank = 0,
+  return {.infeasible = {.rank = 0,
                                .first_layer = 1,
                                .last_layer = task.costs.graph.size() - 1,
                                .needed = needed,
-                               .available = budget,
+                               .available = task.rank().memory,
                                .least_budget = needed},
                 .is_exact = is_exact};
 }
@@ -111,9 +109,9 @@ std::string solver_of(const config::JobSpec& job) {
 std::variant<graph::Plan, Misfit> planned(const config::JobSpec& job, const Task& task,
                                           std::ostream& out) {
   const std::string solver = solver_of(job);
-  if (auto misfit = too_small(task, Bytes(1), false)) return std::move(*misfit);
   graph::Problem problem = task.problem;
-  if (problem.memory > Bytes(0)) problem.memory -= task.fixed();
+  if (problem.memory > Bytes(0))
+    problem.memory = std::max(Bytes(1), problem.memory - task.fixed());
   const poet::Freedom freedom{.objective = poet::Objective::kTime, .limit = kPlanning, .gap = kGap};
   poet::Result result = poet::solve("keep_all", problem, freedom);
   const bool is_settled = std::holds_alternative<poet::Solution>(result) || solver == "keep_all";
@@ -125,7 +123,7 @@ std::variant<graph::Plan, Misfit> planned(const config::JobSpec& job, const Task
   }
   if (const auto* const why = std::get_if<poet::Infeasible>(&result)) {
     const Bytes least = std::max(why->least_memory, problem.memory + Bytes(1));
-    return *too_small(task, least, why->is_proven && why->least_memory > Bytes(0));
+    return misfit_of(task, least, why->is_proven && why->least_memory > Bytes(0));
   }
   const auto& found = std::get<poet::Solution>(result);
   const double value = found.outcome.time.count();
@@ -139,7 +137,7 @@ std::variant<graph::Plan, Misfit> planned(const config::JobSpec& job, const Task
 }
 
 graph::Plan given(const config::JobSpec& job, const Task& task) {
-  graph::Plan plan = graph::load_plan(job.plan.file, task.costs.graph);
+  graph::Plan plan = graph::load_plan(job.plan.file, task.costs.graph, graph::Costs::kAny);
   graph::Problem problem = task.problem;
   if (problem.memory > task.fixed()) problem.memory -= task.fixed();
   const graph::Replayed replayed = replay(problem, plan.schedule);

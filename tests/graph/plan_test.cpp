@@ -48,6 +48,19 @@ TEST(LoadGraphPlan, ReadsAScheduleAlone) {
   }
 }
 
+// Times that were measured again are never the same.
+TEST(LoadGraphPlan, TakesAnyCostsOfTheGraphWhereTheyAreMeasured) {
+  const support::TemporaryFolder folder;
+  io::write_file(folder / "p.json", to_json(some_plan(), three_nodes()));
+  Graph again = three_nodes();
+  again.nodes[1].time = Seconds(2);
+  EXPECT_EQ(load_plan(folder / "p.json", again, Costs::kAny), some_plan());
+  again.name = "other";
+  EXPECT_THAT(
+      support::input_error([&] { load_plan(folder / "p.json", again, Costs::kAny); }),
+      HasSubstr("give the graph that the plan was made for"));
+}
+
 TEST(LoadGraphPlan, RefusesThePlanOfAnotherGraphAndBrokenSchedules) {
   const support::TemporaryFolder folder;
   const auto refusal = [&](const std::string& text) {

@@ -29,9 +29,12 @@ struct Plan {
 /// `trireme-graph-plan/1`: JSON, with the schedule in compact words and the graph's digest.
 std::string to_json(const Plan& plan, const Graph& graph);
 
+/// Whether a plan must be of a graph with the very same costs. Costs that are measured again differ.
+enum class Costs { kSame, kAny };
+
 /// Reads that, or a schedule alone as to_text() and to_compact() write it, which has no
-/// predictions. Throws InputError with the file: for a plan of another graph, and as
-/// parse_schedule() does.
-Plan load_plan(const std::filesystem::path& file, const Graph& graph);
+/// predictions. Throws InputError with the file: for a plan of another graph, with kAny unless it
+/// has the same name; and as parse_schedule() does.
+Plan load_plan(const std::filesystem::path& file, const Graph& graph, Costs costs = Costs::kSame);
 
 }  // namespace trireme::graph
