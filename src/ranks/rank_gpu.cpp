@@ -57,6 +57,10 @@ class RankGpu final : public RankDevice {
     return [this, options] { return part_.make_copies(options); };
   }
   std::function<record::DeviceReserves()> reserves() override;
+  std::string counter() const override { return part_.unique_id(); }
+  std::unique_ptr<device::Meter> open_meter() const override {
+    return device::open_nvml(part_.uuid());
+  }
   void close() override;
 
  private:
