@@ -92,9 +92,8 @@ std::optional<Bytes> memory_of(const PlanArguments& arguments) {
 partition::Goal goal_of(const PlanArguments& arguments) {
   const std::optional<partition::Deadline> deadline = partition::deadline_of(arguments.deadline);
   if (!deadline)
-    throw InputError(concat("--deadline: is '", arguments.deadline,
-                            "', must be a time such as 120ms, a factor of the fastest step of at "
-                            "least 1 such as 1.1x, or none"));
+    throw InputError(
+        concat("--deadline: is '", arguments.deadline, "', must be ", partition::kDeadlines));
   return {.objective = partition::objective_named(arguments.objective).value(),
           .deadline = *deadline};
 }

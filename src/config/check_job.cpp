@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 namespace trireme::config {
@@ -24,6 +25,7 @@ void check_cut(const JobSpec& job);
 void check_speeds(const JobSpec& job);
 void check_memory(const JobSpec& job);
 void check_transport(const JobSpec& job);
+void check_goal(const JobSpec& job);
 
 }  // namespace
 
@@ -37,6 +39,7 @@ void check(const JobSpec& job) {
   check_speeds(job);
   check_memory(job);
   check_transport(job);
+  check_goal(job);
 }
 
 void check_paths(const JobSpec& job) {
@@ -172,6 +175,17 @@ void check_transport(const JobSpec& job) {
   if (job.pipeline.transport == "nccl" && job.device != "cuda")
     job.fail("pipeline.transport", concat("is nccl, which moves memory of GPUs, but device is ",
                                           job.device, ": must be auto, local or mpi"));
+}
+
+// A plan that was made for time would silently stand for one of least energy.
+void check_goal(const JobSpec& job) {
+  if (job.plan.file.empty()) return;
+  for (const auto& [key, value, usual] : {std::tuple{"plan.objective", &job.plan.objective, "time"},
+                                          {"plan.deadline", &job.plan.deadline, "none"}})
+    if (*value != usual)
+      job.fail(key,
+               concat("is ", *value, ", but the plan in plan.file is followed as it is: must be ",
+                      usual, ", or leave plan.file out to have a plan made"));
 }
 
 }  // namespace

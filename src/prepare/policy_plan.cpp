@@ -115,6 +115,19 @@ std::optional<std::vector<int>> cut_by_user(const config::JobSpec& job,
   return cut;
 }
 
+void require_state(const plan::Plan& given, const chain::Chain& chain, const config::JobSpec& job) {
+  try {
+    plan::require_state(given, chain);
+    if (given.updates == program::UpdatePlace::kInBackward && job.train.clip_norm > 0)
+      throw InputError(concat("updates: found 'in_backward', but train.clip_norm is ",
+                              job.train.clip_norm,
+                              ", which needs all gradients first; use 'in_forward' or "
+                              "'at_end', or set train.clip_norm to 0"));
+  } catch (const InputError& error) {
+    throw InputError(concat(job.plan.file, ": ", error.what()));
+  }
+}
+
 namespace {
 
 std::string joined(const std::vector<int>& numbers) {

@@ -26,4 +26,7 @@ plan::Plan make_policy_plan(const config::JobSpec& job, const model::ChainModel&
 std::optional<std::vector<int>> cut_by_user(const config::JobSpec& job,
                                             const model::ChainModel& model, int stages);
 
+/// Throws InputError where a given plan updates or offloads state that the chain does not have.
+void require_state(const plan::Plan& given, const chain::Chain& chain, const config::JobSpec& job);
+
 }  // namespace trireme::prepare

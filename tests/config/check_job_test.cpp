@@ -236,5 +236,16 @@ TEST(CheckJob, WidthsAreNotEmpty) {
             "a.yaml:1: model.widths is an empty list, must have at least one width");
 }
 
+TEST(CheckJob, APlanThatIsGivenIsForNoOtherObjective) {
+  EXPECT_EQ(refusal(kGpt + "plan: {file: p.json, objective: energy}\n"),
+            "a.yaml:3: plan.objective is energy, but the plan in plan.file is followed as it is: "
+            "must be time, or leave plan.file out to have a plan made");
+  EXPECT_EQ(refusal(kGpt + "plan: {file: p.json, deadline: 2s}\n"),
+            "a.yaml:3: plan.deadline is 2s, but the plan in plan.file is followed as it is: must "
+            "be none, or leave plan.file out to have a plan made");
+  EXPECT_EQ(refusal(kGpt + "plan: {file: p.json}\n"), kNone);
+  EXPECT_EQ(refusal(kGpt + "plan: {objective: energy, deadline: 2s}\n"), kNone);
+}
+
 }  // namespace
 }  // namespace trireme::config

@@ -36,5 +36,18 @@ TEST(Sizes, ThatAreSaidAreNeverLessAndHardlyMore) {
   }
 }
 
+TEST(Times, ThatAreSaidAreNeverLessAndHardlyMore) {
+  EXPECT_EQ(time_of_at_least(Seconds(2.951)), "2.96s");
+  EXPECT_EQ(time_of_at_least(Seconds(29)), "29s");
+  EXPECT_EQ(time_of_at_least(Seconds(0.0121)), "12.1ms");
+  EXPECT_EQ(time_of_at_least(Seconds(147e-6)), "147us");
+  for (double time = 1e-8; time < 1e6; time *= 1.0137) {
+    const auto said = parse_seconds(time_of_at_least(Seconds(time)));
+    ASSERT_TRUE(said.has_value()) << time;
+    EXPECT_GE(said->count(), time);
+    EXPECT_LE(said->count(), time * 1.0101);
+  }
+}
+
 }  // namespace
 }  // namespace trireme::io

@@ -160,6 +160,15 @@ TEST(PlanFor, NamesNoBudgetForADeadlineThatNoneMeets) {
   EXPECT_EQ(std::get<plan::Infeasible>(late.answer).least_budget, Bytes(0));
 }
 
+TEST(FastestStep, IsThatOfTheFastestPlanBesideTheChosenOne) {
+  const Question question =
+      with_power(with_links(equal_layers(8, 1, 1, 14), 0.25), {.busy = Watts(10)});
+  const Explained leanest = plan_for(question, kEnergyAtAnyTime);
+  EXPECT_GT(plan_of(leanest)->step, planned(question).step);
+  EXPECT_EQ(fastest_step(*plan_of(leanest)), planned(question).step);
+  EXPECT_EQ(fastest_step(planned(question)), planned(question).step);
+}
+
 const std::vector<chain::Clock> kClocks{{"slow", 1.25, 0.6}, {"slower", 1.6, 0.45}};
 
 /// Least energy by the deadline over all clocks of all stages and kinds of pass.
