@@ -287,7 +287,7 @@ int give_up_in_time(const PlanArguments& arguments, const plan::Infeasible& why)
   if (arguments.json) std::cout << plan::to_json(why);
   std::cerr << "trireme: --deadline is " << arguments.deadline << ", but the fastest step found in "
             << to_text(why.available) << " takes " << report::time_text(why.least_step)
-            << ". Give --deadline " << report::time_text(why.least_step) << " or later";
+            << ". Give --deadline " << io::time_of_at_least(why.least_step) << " or later";
   if (why.least_budget > Bytes(0))
     std::cerr << ", or --memory " << io::size_of_at_least(why.least_budget);
   std::cerr << "\n";

@@ -7,6 +7,7 @@
 #include "trireme/io/terminal.h"
 
 #include <algorithm>
+#include <charconv>
 #include <optional>
 #include <set>
 #include <utility>
@@ -91,6 +92,15 @@ std::string to_yaml(const std::vector<Clock>& clocks) {
     texts.push_back(concat("{name: ", io::yaml_text(clock.name), ", time: ", to_text(clock.time),
                            ", power: ", to_text(clock.power), "}"));
   return concat("[", join(texts, ", "), "]");
+}
+
+std::optional<int> megahertz_of(std::string_view clock) {
+  int number = 0;
+  const char* const end = clock.data() + clock.size();
+  const auto [rest, failure] = std::from_chars(clock.data(), end, number);
+  const bool is_frequency = failure == std::errc{} && number > 0 &&
+                            std::string_view(rest, static_cast<std::size_t>(end - rest)) == "MHz";
+  return is_frequency ? std::optional(number) : std::nullopt;
 }
 
 Platform load_platform(const std::filesystem::path& file) {

@@ -26,6 +26,7 @@ void check_speeds(const JobSpec& job);
 void check_memory(const JobSpec& job);
 void check_transport(const JobSpec& job);
 void check_goal(const JobSpec& job);
+void check_clocks(const JobSpec& job);
 
 }  // namespace
 
@@ -40,6 +41,7 @@ void check(const JobSpec& job) {
   check_memory(job);
   check_transport(job);
   check_goal(job);
+  check_clocks(job);
 }
 
 void check_paths(const JobSpec& job) {
@@ -186,6 +188,22 @@ void check_goal(const JobSpec& job) {
       job.fail(key,
                concat("is ", *value, ", but the plan in plan.file is followed as it is: must be ",
                       usual, ", or leave plan.file out to have a plan made"));
+}
+
+void check_clocks(const JobSpec& job) {
+  if (!job.energy.set_clocks) return;
+  constexpr std::string_view kKey = "energy.set_clocks";
+  if (job.device != "cuda")
+    job.fail(kKey, concat("is true, but device is ", job.device,
+                          ", whose clock is not set: must be false"));
+  if (job.energy.clocks.empty())
+    job.fail(kKey, "is true, but energy.clocks names none: must be false");
+  for (const chain::Clock& clock : job.energy.clocks)
+    if (!chain::megahertz_of(clock.name))
+      job.fail(kKey,
+               concat("is true, but the clock '", clock.name,
+                      "' of energy.clocks is no frequency, such as 1590MHz: give it one as its "
+                      "name, or set_clocks: false"));
 }
 
 }  // namespace

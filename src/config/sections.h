@@ -214,6 +214,7 @@ void walk(Fields& field, EnergySpec& spec) {
       },
       spec.power);
   field("clocks", spec.clocks);
+  field("set_clocks", spec.set_clocks);
 }
 
 template <class Fields>

@@ -25,6 +25,8 @@ class Nvml {
   Function* function(const char* name) const {
     return reinterpret_cast<Function*>(symbol(name));
   }
+  /// What NVML says of a status other than kSuccess.
+  std::string error_text(int status) const;
 
  private:
   explicit Nvml(void* library) : library_(library) {}

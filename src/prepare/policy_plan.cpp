@@ -6,6 +6,7 @@
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/partition/balance.h"
+#include "trireme/partition/problem.h"
 #include "trireme/prepare/job_platform.h"
 #include "trireme/program/generate.h"
 #include "trireme/program/groups.h"
@@ -125,6 +126,16 @@ void require_state(const plan::Plan& given, const chain::Chain& chain, const con
                               "'at_end', or set train.clip_norm to 0"));
   } catch (const InputError& error) {
     throw InputError(concat(job.plan.file, ": ", error.what()));
+  }
+}
+
+void require_clocks(const plan::Plan& given, const chain::Platform& platform,
+                    const config::JobSpec& job) {
+  try {
+    partition::clocks_of(platform, given);
+  } catch (const InputError& error) {
+    throw InputError(
+        concat(job.plan.file, ": ", error.what(), "; in a job, energy.clocks names clocks"));
   }
 }
 

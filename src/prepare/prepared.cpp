@@ -168,12 +168,15 @@ Result Preparing::given(plan::Plan plan) {
     out_ << "note: " << visible(job_.plan.file)
          << " was planned with other costs than this job's; what is predicted is for these\n";
   plan.chain_digest = digest;
-  if (plan::names_clocks(plan) && speaks())
-    out_ << "note: " << visible(job_.plan.file)
-         << " names clocks; they are not set, and what is predicted is for the usual ones\n";
-  plan = plan::at_usual_clocks(std::move(plan));
   const partition::Question question = question_of(costs, plan.optimizer_shards);
   require_state(plan, question.chain, job_);
+  if (job_.energy.set_clocks) require_clocks(plan, costs.platform, job_);
+  if (plan::names_clocks(plan) && !job_.energy.set_clocks) {
+    if (speaks())
+      out_ << "note: " << visible(job_.plan.file)
+           << " names clocks; they are not set, and what is predicted is for the usual ones\n";
+    plan = plan::at_usual_clocks(std::move(plan));
+  }
   return carried_out(question, std::move(plan), std::move(costs));
 }
 
@@ -256,11 +259,14 @@ bool Preparing::is_planned(const partition::Question& question) const {
 Result Preparing::carried_out(const partition::Question& question, plan::Plan plan,
                               Forecast costs) const {
   Prepared result;
-  result.plan = std::move(plan);
+  const bool sets_clocks = job_.energy.set_clocks && plan::names_clocks(plan);
+  result.plan =
+      sets_clocks ? partition::with_clock_per_rank(question, std::move(plan)) : std::move(plan);
   result.plan.replicas = question.replicas;
   const program::Program program = plan::compile(result.plan, question.chain);
   const simulate::Setting setting = partition::setting_of(
-      question, known_.plans_alone ? result.plan : plan::at_usual_clocks(result.plan));
+      question,
+      known_.plans_alone || sets_clocks ? result.plan : plan::at_usual_clocks(result.plan));
   costs.simulation = simulate::simulate(program, setting, simulate::Detail::kTimeline);
   if (const auto& fault = costs.simulation.fault) ensure(false, simulate::to_text(*fault));
   const auto mine = static_cast<std::size_t>(context_.channel.rank() % context_.stages);
@@ -351,7 +357,7 @@ void Preparing::say(const Prepared& prepared) const {
     out_ << "; optimizer state sharded over " << prepared.plan.optimizer_shards
          << " replicas (ZeRO-1)";
   out_ << "\n";
-  if (plan::names_clocks(prepared.plan) && !known_.plans_alone)
+  if (plan::names_clocks(prepared.plan) && !known_.plans_alone && !job_.energy.set_clocks)
     out_ << "note: the plan names clocks, with which a step would take "
          << to_text(prepared.plan.step) << " and "
          << to_text(prepared.plan.energy * prepared.plan.replicas)

@@ -36,6 +36,9 @@ class RankCpu final : public RankDevice {
   std::function<record::DeviceReserves()> reserves() override { return {}; }
   std::string counter() const override { return comm::host_name(); }
   std::unique_ptr<device::Meter> open_meter() const override { return device::open_rapl(); }
+  device::ClockLocking lock_clock(const std::string& /*name*/) const override {
+    return {.lock = nullptr, .problem = "a processor's clock is not set"};
+  }
   void close() override {}
 
  private:

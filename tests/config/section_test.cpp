@@ -281,7 +281,8 @@ TEST(Job, RefusesABrokenRest) {
        {"energy: {clocks: [{name: a, time: 1, power: 1}, {name: a, time: 2, power: 1}]}",
         "energy.clocks[1] is a second clock 'a', must have another name"},
        {"energy: {watts: 5}",
-        "energy.watts is not a key here (known: busy_w, idle_w, copy_out_w, copy_in_w, clocks)"},
+        "energy.watts is not a key here (known: busy_w, idle_w, copy_out_w, copy_in_w, clocks, "
+        "set_clocks)"},
        {"plan: {solver: [rotor]}", "plan.solver is a list, must be text"},
        {"checkpoint: {keep: 0}",
         "checkpoint.keep is 0, must be a whole number from 1 to 1000000000"},

@@ -5,6 +5,8 @@
 #include "fake_nvml.h"
 #include "support/temporary_folder.h"
 
+#include "trireme/device/locked_clock.h"
+
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -108,6 +110,28 @@ TEST(Nvml, IsNoneWithoutALibraryOrTheGpuOrItsCounter) {
   fake_nvml().is_lost = true;
   EXPECT_EQ(open_nvml(FakeNvml::kUuid, FAKE_NVML_LIBRARY), nullptr);
   EXPECT_EQ(fake_nvml().begun, 0);
+}
+
+TEST(LockedClock, HoldsTheGpuUntilItIsDestroyed) {
+  FakeNvml& fake = fake_nvml();
+  fake = {};
+  ClockLocking locking = lock_clock(FakeNvml::kUuid, 1590, FAKE_NVML_LIBRARY);
+  ASSERT_NE(locking.lock, nullptr);
+  EXPECT_EQ(locking.problem, "");
+  EXPECT_EQ(fake.locked_at, 1590U);
+  locking.lock.reset();
+  EXPECT_EQ(fake.locked_at, 0U);
+  EXPECT_EQ(fake.begun, 0);
+}
+
+TEST(LockedClock, SaysWhatIsMissing) {
+  FakeNvml& fake = fake_nvml();
+  fake = {.has_rights = false};
+  EXPECT_EQ(lock_clock(FakeNvml::kUuid, 1590, FAKE_NVML_LIBRARY).problem,
+            "NVML refuses 1590 MHz: Insufficient Permissions");
+  EXPECT_EQ(fake.locked_at, 0U);
+  EXPECT_EQ(lock_clock("GPU-0", 1590, "libno-such-nvml.so.1").problem,
+            "libno-such-nvml.so.1 or the GPU in it is not there");
 }
 
 }  // namespace

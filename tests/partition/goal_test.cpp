@@ -241,5 +241,26 @@ TEST(PlanForEnergy, SlowsPassesThatNobodyWaitsFor) {
   EXPECT_EQ(plan::read_plan(io::parse(plan::to_json(plan), "plan.json")), plan);
 }
 
+TEST(WithClockPerRank, TakesTheFastestOfARanksClocks) {
+  Question question = with_power(equal_layers(8, 2, 4, 24), {.busy = Watts(10)});
+  for (chain::RankSpec& rank : question.platform.ranks) rank.clocks = kClocks;
+  plan::Plan plan = planned(question);
+  plan.stages[0].forward_clock = "slower";
+  plan.stages[0].backward_clock = "slow";
+  plan.stages[1].forward_clock = "slow";
+
+  const plan::Plan one = with_clock_per_rank(question, plan);
+
+  EXPECT_EQ(one.stages[0].forward_clock, "slow");
+  EXPECT_EQ(one.stages[0].backward_clock, "slow");
+  EXPECT_FALSE(plan::has_clocks(one.stages[1]));
+  const auto simulation = simulated(question, one, simulate::Detail::kFigures);
+  EXPECT_EQ(one.step, simulation.step);
+  EXPECT_EQ(one.energy, simulation.energy.all());
+  plan.stages[1].forward_clock = "unknown";
+  EXPECT_THAT(support::input_error([&] { with_clock_per_rank(question, plan); }),
+              testing::HasSubstr("the plan has the clock 'unknown'"));
+}
+
 }  // namespace
 }  // namespace trireme::partition

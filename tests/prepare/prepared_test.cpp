@@ -213,5 +213,19 @@ TEST(Prepare, ForecastsARunAtTheUsualClocksAndAPlanAtItsOwn) {
   EXPECT_THAT(plan.words, testing::Not(testing::HasSubstr("the plan names clocks")));
 }
 
+TEST(Prepare, ForecastsARunWhoseClocksAreSetAtThese) {
+  const TemporaryFolder folder;
+  config::JobSpec job = energy_job(folder);
+  job.energy.clocks = {{.name = "800MHz", .time = 2, .power = 0.25}};
+  job.energy.set_clocks = true;
+  const Told run = prepared_for(job);
+  ASSERT_NE(run.prepared(), nullptr);
+  const Prepared& prepared = *run.prepared();
+  EXPECT_EQ(prepared.plan.stages.front().forward_clock, "800MHz");
+  EXPECT_EQ(prepared.plan.stages.front().backward_clock, "800MHz");
+  EXPECT_EQ(prepared.forecast->simulation.step, prepared.plan.step);
+  EXPECT_THAT(run.words, testing::Not(testing::HasSubstr("they are not set")));
+}
+
 }  // namespace
 }  // namespace trireme::prepare

@@ -6,7 +6,9 @@
 #include "trireme/io/node.h"
 
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace trireme::chain {
@@ -48,6 +50,9 @@ void walk_power(Visit&& visit, Model& power) {
   visit("copy_out_w", power.copy_out);
   visit("copy_in_w", power.copy_in);
 }
+
+/// The frequency that a clock's name says: 1590 for "1590MHz"; nothing for other names.
+std::optional<int> megahertz_of(std::string_view clock);
 
 struct RankSpec {
   Bytes memory;           ///< device budget

@@ -279,6 +279,9 @@ struct PlanSpec {
 struct EnergySpec {
   chain::Power power;
   std::vector<chain::Clock> clocks;
+  /// cuda: whether each rank's GPU is locked, while it trains, at the fastest clock that the plan
+  /// names for it.
+  bool set_clocks = false;
 };
 
 struct CheckpointSpec {

@@ -57,6 +57,11 @@ Explained plan_for(const Question& question, const Goal& goal);
 /// The fastest step that plan_for() has found beside the plan that it chose, or the plan's own.
 Seconds fastest_step(const plan::Plan& chosen);
 
+/// The plan with one clock for all passes of a rank, the fastest that it names for any of them, and
+/// its predictions: clocks of GPUs take too long to change between passes. The plan at the usual
+/// clocks where that would not fit the budgets. Throws InputError as clocks_of() does.
+plan::Plan with_clock_per_rank(const Problem& problem, plan::Plan plan);
+
 /// The plans on the trade-off between time and energy that were found: of the search for the
 /// fastest step, of the same search with other prices of passes and copies, and with slower clocks
 /// (chain::RankSpec::clocks) where ranks name some. `deadline` limits what is searched, not what

@@ -6,6 +6,7 @@
 #include "trireme/comm/link.h"
 #include "trireme/config/job.h"
 #include "trireme/core/units.h"
+#include "trireme/device/locked_clock.h"
 #include "trireme/device/meter.h"
 #include "trireme/device/place.h"
 #include "trireme/record/summary.h"
@@ -66,6 +67,9 @@ class RankDevice {
   virtual std::string counter() const = 0;
   /// Opens that; null where nothing can be read.
   virtual std::unique_ptr<device::Meter> open_meter() const = 0;
+
+  /// Holds the device at a clock with this name.
+  virtual device::ClockLocking lock_clock(const std::string& name) const = 0;
 
   /// Collective, at the end of a successful run, before `control` is closed.
   virtual void close() = 0;

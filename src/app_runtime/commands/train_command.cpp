@@ -25,6 +25,7 @@
 #include "trireme/prepare/does_not_fit.h"
 #include "trireme/prepare/job_platform.h"
 #include "trireme/prepare/prepared.h"
+#include "trireme/ranks/clocks.h"
 #include "trireme/ranks/folder_lock.h"
 #include "trireme/ranks/host.h"
 #include "trireme/ranks/launch.h"
@@ -238,6 +239,8 @@ void train_settled(const RunInputs& run, const ranks::RankContext& context,
                       is_terminal ? 1 : run.job.report.log_every, "report interval");
   const runtime::DataSource source = source_of(run.job, run.model, run.dataset);
   const std::unique_ptr<device::Meter> meter = ranks::open_meter(context);
+  std::unique_ptr<device::LockedClock> clock;
+  if (run.job.energy.set_clocks) clock = ranks::lock_clocks(context, prepared.plan, out);
   if (speaks) announce(out, run, prepared.plan, resumed.has_value(), context);
   runtime::Trainer trainer({.job = run.job,
                             .model = run.model,
