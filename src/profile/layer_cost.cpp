@@ -148,10 +148,10 @@ void measure_times(const Subject& subject, device::Marks& marks, const Sampling&
 }
 
 void measure_energy(const Subject& subject, device::Marks& marks, device::Meter& meter,
-                    Seconds time, const std::function<void()>& between, chain::LayerCost& cost) {
+                    const Sampling& sampling, chain::LayerCost& cost) {
   model::Values gradients;
   const auto forward = [&] {
-    between();
+    sampling.between();
     return taped(subject);
   };
   const auto both = [&] {
@@ -159,8 +159,9 @@ void measure_energy(const Subject& subject, device::Marks& marks, device::Meter&
     if (gradients.empty()) gradients = drawn_gradients(tape.outputs, subject.context.generator);
     model::backward(std::move(tape), gradients);
   };
-  const std::optional<Watts> of_forward = mean_power(marks, meter, time, [&] { forward(); });
-  const std::optional<Watts> of_both = mean_power(marks, meter, time, both);
+  const std::optional<Watts> of_forward =
+      mean_power(marks, meter, sampling.least_time, [&] { forward(); });
+  const std::optional<Watts> of_both = mean_power(marks, meter, sampling.least_time, both);
   if (!of_forward || !of_both || *of_both == Watts(0)) return;
   const Joules all = *of_both * (cost.forward + cost.backward);
   cost.forward_energy = std::min(all, *of_forward * cost.forward);

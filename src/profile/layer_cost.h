@@ -48,9 +48,9 @@ void measure_times(const Subject& subject, device::Marks& marks, const Sampling&
                    chain::LayerCost& cost);
 
 /// Sets the joules of `forward` and `backward`, whose times are known: these times by the mean
-/// power while the layer runs forward, and forward and backward, for at least `time` each. Calls
-/// `between` between runs. Sets nothing where the meter cannot be read or stands still.
+/// power while the layer runs forward, and forward and backward, for at least the sampling's time
+/// each, with warm caches. Sets nothing where the meter cannot be read or stands still.
 void measure_energy(const Subject& subject, device::Marks& marks, device::Meter& meter,
-                    Seconds time, const std::function<void()>& between, chain::LayerCost& cost);
+                    const Sampling& sampling, chain::LayerCost& cost);
 
 }  // namespace trireme::profile

@@ -170,9 +170,11 @@ chain::LayerCost Walk::measure_layer() {
                    .touched = touched},
                   cost);
     if (options_.meter != nullptr)
-      measure_energy(
-          subject, *marks_, *options_.meter, options_.metered_time, [this] { require_no_stop(); },
-          cost);
+      measure_energy(subject, *marks_, *options_.meter,
+                     {.least_time = options_.metered_time,
+                      .between = [this] { require_no_stop(); },
+                      .touched = touched},
+                     cost);
     cost.update = measure_update(*held.layer, *held.gradients, job_.train, *marks_, touched);
   }
   x_ = std::move(output);
