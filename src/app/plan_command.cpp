@@ -92,9 +92,8 @@ std::optional<Bytes> memory_of(const PlanArguments& arguments) {
 partition::Goal goal_of(const PlanArguments& arguments) {
   const std::optional<partition::Deadline> deadline = partition::deadline_of(arguments.deadline);
   if (!deadline)
-    throw InputError(concat("--deadline: is '", arguments.deadline,
-                            "', must be a time such as 120ms, a factor of the fastest step of at "
-                            "least 1 such as 1.1x, or none"));
+    throw InputError(
+        concat("--deadline: is '", arguments.deadline, "', must be ", partition::kDeadlines));
   return {.objective = partition::objective_named(arguments.objective).value(),
           .deadline = *deadline};
 }
@@ -288,7 +287,7 @@ int give_up_in_time(const PlanArguments& arguments, const plan::Infeasible& why)
   if (arguments.json) std::cout << plan::to_json(why);
   std::cerr << "trireme: --deadline is " << arguments.deadline << ", but the fastest step found in "
             << to_text(why.available) << " takes " << report::time_text(why.least_step)
-            << ". Give --deadline " << report::time_text(why.least_step) << " or later";
+            << ". Give --deadline " << io::time_of_at_least(why.least_step) << " or later";
   if (why.least_budget > Bytes(0))
     std::cerr << ", or --memory " << io::size_of_at_least(why.least_budget);
   std::cerr << "\n";

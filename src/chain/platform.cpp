@@ -7,6 +7,7 @@
 #include "trireme/io/terminal.h"
 
 #include <algorithm>
+#include <charconv>
 #include <optional>
 #include <set>
 #include <utility>
@@ -16,10 +17,10 @@ namespace {
 
 constexpr std::string_view kFormat = "trireme-platform/1";
 constexpr double kMinRate = 1e-6, kMaxRate = 1e18;
-constexpr double kMostWatts = 1e6;
 constexpr double kMaxFlops = 1e21;  // a second, or a joule
 constexpr Bytes kMaxOffload{std::int64_t{1} << 62};
 
+Clock read_clock(const io::Node& node);
 RankSpec read_rank(const io::Node& node);
 void read_links(Platform& platform, const io::Node& node);
 LinkOverride read_override(const io::Node& node, int ranks);
@@ -74,6 +75,34 @@ Platform first_ranks(Platform platform, int count) {
   return platform;
 }
 
+std::vector<Clock> read_clocks(const io::Node& list) {
+  std::vector<Clock> clocks;
+  std::set<std::string> names;
+  for (const io::Node& node : list.list()) {
+    clocks.push_back(read_clock(node));
+    if (!names.insert(clocks.back().name).second)
+      node.fail(concat("is a second clock '", clocks.back().name, "', must have another name"));
+  }
+  return clocks;
+}
+
+std::string to_yaml(const std::vector<Clock>& clocks) {
+  std::vector<std::string> texts;
+  for (const Clock& clock : clocks)
+    texts.push_back(concat("{name: ", io::yaml_text(clock.name), ", time: ", to_text(clock.time),
+                           ", power: ", to_text(clock.power), "}"));
+  return concat("[", join(texts, ", "), "]");
+}
+
+std::optional<int> megahertz_of(std::string_view clock) {
+  int number = 0;
+  const char* const end = clock.data() + clock.size();
+  const auto [rest, failure] = std::from_chars(clock.data(), end, number);
+  const bool is_frequency = failure == std::errc{} && number > 0 &&
+                            std::string_view(rest, static_cast<std::size_t>(end - rest)) == "MHz";
+  return is_frequency ? std::optional(number) : std::nullopt;
+}
+
 Platform load_platform(const std::filesystem::path& file) {
   return read_platform(io::load(file, Bytes(16 << 20)));
 }
@@ -118,15 +147,6 @@ std::string to_yaml(const Platform& platform) {
 
 namespace {
 
-/// Calls visit(key, watts) for each number of a power model, const or not.
-template <class Visit, class Model>
-void walk_power(Visit&& visit, Model& power) {
-  visit("busy_w", power.busy);
-  visit("idle_w", power.idle);
-  visit("copy_out_w", power.copy_out);
-  visit("copy_in_w", power.copy_in);
-}
-
 Clock read_clock(const io::Node& node) {
   io::MapReader map(node);
   Clock clock;
@@ -135,17 +155,6 @@ Clock read_clock(const io::Node& node) {
   clock.power = map.required("power").number(1e-3, 1);
   map.finish();
   return clock;
-}
-
-std::vector<Clock> read_clocks(const io::Node& list) {
-  std::vector<Clock> clocks;
-  std::set<std::string> names;
-  for (const io::Node& node : list.list()) {
-    clocks.push_back(read_clock(node));
-    if (!names.insert(clocks.back().name).second)
-      node.fail(concat("is a second clock '", clocks.back().name, "', must have another name"));
-  }
-  return clocks;
 }
 
 RankSpec read_rank(const io::Node& node) {
@@ -161,7 +170,8 @@ RankSpec read_rank(const io::Node& node) {
   if (const auto speed = map.optional("speed")) rank.speed = speed->number(1e-6, 1e6);
   walk_power(
       [&](std::string_view key, Watts& watts) {
-        if (const auto found = map.optional(key)) watts = Watts(found->number(0, kMostWatts));
+        if (const auto found = map.optional(key))
+          watts = Watts(found->number(0, kMostWatts.count()));
       },
       rank.power);
   if (const auto latency = map.optional("out_latency_s"))
@@ -260,14 +270,6 @@ BytesPerSecond read_rate(const io::Node& node) {
   return BytesPerSecond(rate);
 }
 
-std::string clocks_text(const std::vector<Clock>& clocks) {
-  std::vector<std::string> texts;
-  for (const Clock& clock : clocks)
-    texts.push_back(concat("{name: ", io::yaml_text(clock.name), ", time: ", to_text(clock.time),
-                           ", power: ", to_text(clock.power), "}"));
-  return concat("[", join(texts, ", "), "]");
-}
-
 std::string rank_line(const RankSpec& rank) {
   std::string line =
       concat("  - {memory_bytes: ", rank.memory.count(), ", host_bytes: ", rank.host.count(),
@@ -282,7 +284,7 @@ std::string rank_line(const RankSpec& rank) {
   write("flops_per_s", rank.flops);
   write("flops_per_j", rank.flops_energy);
   if (rank.copies_in_turn) line += ", copies: in_turn";
-  if (!rank.clocks.empty()) line += concat(", clocks: ", clocks_text(rank.clocks));
+  if (!rank.clocks.empty()) line += concat(", clocks: ", to_yaml(rank.clocks));
   return line + "}\n";
 }
 

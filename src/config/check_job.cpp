@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 namespace trireme::config {
@@ -24,6 +25,8 @@ void check_cut(const JobSpec& job);
 void check_speeds(const JobSpec& job);
 void check_memory(const JobSpec& job);
 void check_transport(const JobSpec& job);
+void check_goal(const JobSpec& job);
+void check_clocks(const JobSpec& job);
 
 }  // namespace
 
@@ -37,6 +40,8 @@ void check(const JobSpec& job) {
   check_speeds(job);
   check_memory(job);
   check_transport(job);
+  check_goal(job);
+  check_clocks(job);
 }
 
 void check_graph(const JobSpec& job) {
@@ -196,6 +201,33 @@ void check_transport(const JobSpec& job) {
   if (job.pipeline.transport == "nccl" && job.device != "cuda")
     job.fail("pipeline.transport", concat("is nccl, which moves memory of GPUs, but device is ",
                                           job.device, ": must be auto, local or mpi"));
+}
+
+// A plan that was made for time would silently stand for one of least energy.
+void check_goal(const JobSpec& job) {
+  if (job.plan.file.empty()) return;
+  for (const auto& [key, value, usual] : {std::tuple{"plan.objective", &job.plan.objective, "time"},
+                                          {"plan.deadline", &job.plan.deadline, "none"}})
+    if (*value != usual)
+      job.fail(key,
+               concat("is ", *value, ", but the plan in plan.file is followed as it is: must be ",
+                      usual, ", or leave plan.file out to have a plan made"));
+}
+
+void check_clocks(const JobSpec& job) {
+  if (!job.energy.set_clocks) return;
+  constexpr std::string_view kKey = "energy.set_clocks";
+  if (job.device != "cuda")
+    job.fail(kKey, concat("is true, but device is ", job.device,
+                          ", whose clock is not set: must be false"));
+  if (job.energy.clocks.empty())
+    job.fail(kKey, "is true, but energy.clocks names none: must be false");
+  for (const chain::Clock& clock : job.energy.clocks)
+    if (!chain::megahertz_of(clock.name))
+      job.fail(kKey,
+               concat("is true, but the clock '", clock.name,
+                      "' of energy.clocks is no frequency, such as 1590MHz: give it one as its "
+                      "name, or set_clocks: false"));
 }
 
 }  // namespace

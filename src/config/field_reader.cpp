@@ -84,6 +84,10 @@ void FieldReader::operator()(std::string_view key, Seconds& value, Range range) 
                       " to ", to_text(range.most), " s"));
 }
 
+void FieldReader::operator()(std::string_view key, Watts& value, Range range) {
+  if (const auto node = find(key)) value = Watts(node->number(range.least, range.most));
+}
+
 void FieldReader::operator()(std::string_view key, bool& value) {
   if (const auto node = find(key)) value = node->boolean();
 }
@@ -173,6 +177,10 @@ void FieldReader::operator()(std::string_view key, std::vector<MemorySize>& valu
   }
   for (const io::Node& element : node->list()) value.push_back(memory_size(element));
   if (value.empty()) node->fail("is an empty list, must be auto, a size or a size per rank");
+}
+
+void FieldReader::operator()(std::string_view key, std::vector<chain::Clock>& value) {
+  if (const auto node = find(key)) value = chain::read_clocks(*node);
 }
 
 namespace {

@@ -28,6 +28,7 @@ class FieldReader {
   void operator()(std::string_view key, std::int64_t& value, Range range);
   void operator()(std::string_view key, double& value, Range range);
   void operator()(std::string_view key, Seconds& value, Range range);
+  void operator()(std::string_view key, Watts& value, Range range);
   void operator()(std::string_view key, bool& value);
   void operator()(std::string_view key, std::string& value);
   void operator()(std::string_view key, std::string& value, const OneOf& choices);
@@ -45,6 +46,7 @@ class FieldReader {
   void operator()(std::string_view key, MemorySize& value);
   /// `auto`, a size, or a list with one per rank.
   void operator()(std::string_view key, std::vector<MemorySize>& value);
+  void operator()(std::string_view key, std::vector<chain::Clock>& value);
 
   template <class Section>
   void section(std::string_view key, Section& value) {

@@ -32,6 +32,10 @@ void FieldWriter::operator()(std::string_view key, Seconds value, Range) {
   line(key, to_text(value.count()) + "s");
 }
 
+void FieldWriter::operator()(std::string_view key, Watts value, Range) {
+  line(key, to_text(value.count()));
+}
+
 void FieldWriter::operator()(std::string_view key, bool value) {
   line(key, value ? "true" : "false");
 }
@@ -92,6 +96,10 @@ void FieldWriter::operator()(std::string_view key, const std::vector<MemorySize>
   std::vector<std::string> texts;
   for (const MemorySize& size : value) texts.push_back(size_text(size));
   line(key, value.empty() ? "auto" : value.size() == 1 ? texts.front() : list_text(texts));
+}
+
+void FieldWriter::operator()(std::string_view key, const std::vector<chain::Clock>& value) {
+  line(key, chain::to_yaml(value));
 }
 
 void FieldWriter::line(std::string_view key, std::string_view value) {

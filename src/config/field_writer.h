@@ -22,6 +22,7 @@ class FieldWriter {
   void operator()(std::string_view key, std::int64_t value, Range);
   void operator()(std::string_view key, double value, Range);
   void operator()(std::string_view key, Seconds value, Range);
+  void operator()(std::string_view key, Watts value, Range);
   void operator()(std::string_view key, bool value);
   void operator()(std::string_view key, const std::string& value);
   void operator()(std::string_view key, const std::string& value, const OneOf&);
@@ -35,6 +36,7 @@ class FieldWriter {
   void operator()(std::string_view key, const std::optional<std::vector<double>>& value, Range);
   void operator()(std::string_view key, const MemorySize& value);
   void operator()(std::string_view key, const std::vector<MemorySize>& value);
+  void operator()(std::string_view key, const std::vector<chain::Clock>& value);
 
   template <class Section>
   void section(std::string_view key, Section& value) {

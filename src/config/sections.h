@@ -203,6 +203,19 @@ void walk(Fields& field, PlanSpec& spec) {
   field("solver", spec.solver);
   field("slots", spec.slots, Range{10, 20'000});
   field("file", spec.file);
+  field("objective", spec.objective, OneOf{"time", "energy"});
+  field("deadline", spec.deadline);
+}
+
+template <class Fields>
+void walk(Fields& field, EnergySpec& spec) {
+  chain::walk_power(
+      [&](const char* key, Watts& watts) {
+        field(key, watts, Range{0, chain::kMostWatts.count()});
+      },
+      spec.power);
+  field("clocks", spec.clocks);
+  field("set_clocks", spec.set_clocks);
 }
 
 template <class Fields>
@@ -231,6 +244,7 @@ void walk(Fields& field, JobSpec& job) {
   field.section("pipeline", job.pipeline);
   field.section("memory", job.memory);
   field.section("plan", job.plan);
+  field.section("energy", job.energy);
   field.section("checkpoint", job.checkpoint);
   field.section("report", job.report);
 }

@@ -22,6 +22,7 @@
 #include <cuda_runtime_api.h>
 #include <nvtx3/nvToolsExt.h>
 
+#include <array>
 #include <cstdio>
 #include <exception>
 #include <mutex>
@@ -66,6 +67,7 @@ class OpenedCuda final : public CudaPart {
   std::string unique_id() const override {
     return digest(&properties_.uuid, sizeof properties_.uuid);
   }
+  std::string uuid() const override;
   Bytes total_memory() const override {
     return Bytes(static_cast<std::int64_t>(properties_.totalGlobalMem));
   }
@@ -102,6 +104,18 @@ Bytes OpenedCuda::taken_by_others() const {
   constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
   const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device_.index());
   return Bytes(static_cast<std::int64_t>(total - free)) - Bytes(stats.reserved_bytes[kAll].current);
+}
+
+std::string OpenedCuda::uuid() const {
+  std::string text = "GPU";
+  for (std::size_t k = 0; k < sizeof properties_.uuid.bytes; ++k) {
+    if (k == 0 || k == 4 || k == 6 || k == 8 || k == 10) text += '-';
+    std::array<char, 3> digits{};
+    std::snprintf(digits.data(), digits.size(), "%02x",
+                  static_cast<unsigned>(static_cast<unsigned char>(properties_.uuid.bytes[k])));
+    text += digits.data();
+  }
+  return text;
 }
 
 /// The devices of this process, opened on demand.

@@ -48,6 +48,22 @@ std::string size_of_at_least(Bytes size) {
   return concat(std::ceil(number * parts) / parts, kUnits[unit]);
 }
 
+std::string time_of_at_least(Seconds time) {
+  constexpr std::array<std::string_view, 3> kSmall{"ms", "us", "ns"};
+  double number = time.count();
+  std::string_view unit = "s";
+  for (std::size_t next = 0; number < 1 && next < kSmall.size(); ++next) {
+    number *= 1000;
+    unit = kSmall[next];
+  }
+  const double parts = number >= 100 ? 1 : number >= 10 ? 10 : 100;
+  for (double whole = std::ceil(number * parts);; ++whole) {
+    std::string text = concat(whole / parts, unit);
+    // Products above are rounded, too.
+    if (parse_seconds(text).value_or(time) >= time) return text;
+  }
+}
+
 std::string forgotten_unit(std::string_view text) {
   std::int64_t number = 0;
   const char* const end = text.data() + text.size();

@@ -131,6 +131,15 @@ bool has_clocks(const StagePlan& stage) {
   return !stage.forward_clock.empty() || !stage.backward_clock.empty();
 }
 
+bool names_clocks(const Plan& plan) {
+  return std::any_of(plan.stages.begin(), plan.stages.end(), has_clocks);
+}
+
+Plan at_usual_clocks(Plan plan) {
+  for (StagePlan& stage : plan.stages) stage.forward_clock = stage.backward_clock = "";
+  return plan;
+}
+
 std::vector<Bytes> optimizer_away(const Plan& plan) {
   std::vector<Bytes> away(static_cast<std::size_t>(ranks_of(plan)));
   for (const StagePlan& stage : plan.stages)

@@ -69,6 +69,7 @@ std::variant<SettledJob, Misfit> with_shape(const config::JobSpec& job,
   if (model.has_batch_norm) config::require_micro_batch(job);
   if (!config::has_open_shape(job)) return settled;
   require_solver(job);
+  goal_of(job);
   partition::ShapeQuestion question = question_of(job, context, ranks);
   const std::vector<partition::Shape> shapes = partition::shapes_of(question);
   partition::Shape shape = shapes.front();

@@ -17,6 +17,12 @@
 namespace trireme::prepare {
 namespace {
 
+/// What to say of a plan's misfit.
+std::string text_of(const config::JobSpec& job, const Misfit& misfit,
+                    const ranks::RankDevice& device);
+/// What to say where every plan is later than the deadline.
+std::string late_text(const config::JobSpec& job, const plan::Infeasible& why,
+                      const ranks::RankDevice& device);
 /// What to say where a rank's device is too small.
 std::string device_text(const config::JobSpec& job, const Misfit& misfit,
                         const ranks::RankDevice& device);
@@ -24,7 +30,8 @@ std::string device_text(const config::JobSpec& job, const Misfit& misfit,
 std::string offload_tier_text(const config::JobSpec& job, const plan::Infeasible& why);
 using Kind = plan::Advice::Kind;
 
-const std::string kBudget = "memory.device_budget", kHost = "memory.host_budget";
+const std::string kBudget = "memory.device_budget", kHost = "memory.host_budget",
+                  kDeadline = "plan.deadline";
 
 /// The message of what job.fail() would throw.
 std::string at_key(const config::JobSpec& job, const std::string& key, const std::string& message);
@@ -43,12 +50,30 @@ std::vector<std::string> other_ways(const plan::Infeasible& why);
 }  // namespace
 
 DoesNotFit::DoesNotFit(const config::JobSpec& job, Misfit misfit, const ranks::RankDevice& device)
-    : EndingError(comm::Ending::kDoesNotFit, misfit.tier == Misfit::Tier::kDevice
-                                                 ? device_text(job, misfit, device)
-                                                 : offload_tier_text(job, misfit.infeasible)),
+    : EndingError(comm::Ending::kDoesNotFit, text_of(job, misfit, device)),
       infeasible_(std::move(misfit.infeasible)) {}
 
 namespace {
+
+std::string text_of(const config::JobSpec& job, const Misfit& misfit,
+                    const ranks::RankDevice& device) {
+  if (misfit.infeasible.reason == plan::Infeasible::Reason::kDeadline)
+    return late_text(job, misfit.infeasible, device);
+  return misfit.tier == Misfit::Tier::kDevice ? device_text(job, misfit, device)
+                                              : offload_tier_text(job, misfit.infeasible);
+}
+
+std::string late_text(const config::JobSpec& job, const plan::Infeasible& why,
+                      const ranks::RankDevice& device) {
+  const std::string budget =
+      why.available > Bytes(0) ? concat(" in ", to_text(why.available)) : std::string();
+  const std::string larger = why.least_budget > Bytes(0) ? larger_budget(job, why, device) : "";
+  return at_key(job, kDeadline,
+                concat("is ", job.plan.deadline, ", but the fastest step found", budget, " takes ",
+                       report::time_text(why.least_step), ". Give ", kDeadline, ": ",
+                       io::time_of_at_least(why.least_step), " or later",
+                       larger.empty() ? "" : ", or " + larger));
+}
 
 std::string device_text(const config::JobSpec& job, const Misfit& misfit,
                         const ranks::RankDevice& device) {

@@ -68,6 +68,8 @@ chain::Platform job_platform(const config::JobSpec& job, const ranks::RankContex
   const std::vector<Bytes> plannable = plannable_budgets(job, context, stages * replicas);
   for (int stage = 0; stage < stages; ++stage) {
     chain::RankSpec& rank = platform.ranks[static_cast<std::size_t>(stage)];
+    rank.power = job.energy.power;
+    rank.clocks = job.energy.clocks;
     for (int replica = 0; replica < replicas; ++replica) {
       const auto of_job = static_cast<std::size_t>(replica * stages + stage);
       const Bytes budget = plannable[of_job];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/prepare/measured_chain.h"
 
+#include "question.h"
 #include "two_digits.h"
 
 #include "trireme/chain/cost_fields.h"
@@ -10,6 +11,7 @@
 #include "trireme/core/visible.h"
 #include "trireme/io/folder.h"
 #include "trireme/profile/stored.h"
+#include "trireme/profile/text.h"
 #include "trireme/ranks/rank_kinds.h"
 #include "trireme/ranks/signals.h"
 
@@ -30,6 +32,8 @@ class ChainsOfKinds {
   bool find_stored(const model::ChainModel& model);
   /// Collective: measures the others.
   void measure(const model::ChainModel& model);
+  /// Whether rank 0's chain is known, with joules.
+  bool have_joules() const { return chains_.front() && profile::has_joules(*chains_.front()); }
   MeasuredChain result() const;
 
  private:
@@ -82,6 +86,11 @@ MeasuredChain measured_chain(const config::JobSpec& job, const model::ChainModel
   measured.memory.tapes = lean_tapes ? "lean" : "full";
   ChainsOfKinds chains(measured, context, out);
   const bool is_earlier = chains.find_stored(model);
+  if (needs_joules(job) && !chains.have_joules())
+    job.fail("plan.objective",
+             "is energy, but nothing says what energy costs: give the watts of a rank while it "
+             "computes and while it waits, energy: {busy_w: 700, idle_w: 100} for example, or "
+             "measure the layers where a meter can be read, by trireme profile (docs/energy.md)");
   if (!is_earlier) chains.measure(model);
   MeasuredChain result = chains.result();
   result.is_earlier = is_earlier;
@@ -104,7 +113,7 @@ bool ChainsOfKinds::find_stored(const model::ChainModel& model) {
   const auto look = [&] {
     for (std::size_t kind = 0; speaks() && kind < known.size(); ++kind) {
       const profile::Found found =
-          profile::find_stored(dependencies(kind), model, profiles_folder(job_));
+          profile::find_stored(job_, kinds_.machines[kind], model, profiles_folder(job_));
       if (!found.refused.empty()) out_ << "note: " << visible(found.refused) << "\n";
       if (!found.stored) continue;
       known[kind] = chain::to_yaml(found.stored->chain);

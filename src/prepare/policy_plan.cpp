@@ -6,6 +6,7 @@
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/partition/balance.h"
+#include "trireme/partition/problem.h"
 #include "trireme/prepare/job_platform.h"
 #include "trireme/program/generate.h"
 #include "trireme/program/groups.h"
@@ -113,6 +114,29 @@ std::optional<std::vector<int>> cut_by_user(const config::JobSpec& job,
                     model.length(), " that ", model.name, " has"));
   }
   return cut;
+}
+
+void require_state(const plan::Plan& given, const chain::Chain& chain, const config::JobSpec& job) {
+  try {
+    plan::require_state(given, chain);
+    if (given.updates == program::UpdatePlace::kInBackward && job.train.clip_norm > 0)
+      throw InputError(concat("updates: found 'in_backward', but train.clip_norm is ",
+                              job.train.clip_norm,
+                              ", which needs all gradients first; use 'in_forward' or "
+                              "'at_end', or set train.clip_norm to 0"));
+  } catch (const InputError& error) {
+    throw InputError(concat(job.plan.file, ": ", error.what()));
+  }
+}
+
+void require_clocks(const plan::Plan& given, const chain::Platform& platform,
+                    const config::JobSpec& job) {
+  try {
+    partition::clocks_of(platform, given);
+  } catch (const InputError& error) {
+    throw InputError(
+        concat(job.plan.file, ": ", error.what(), "; in a job, energy.clocks names clocks"));
+  }
 }
 
 namespace {

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "trireme/chain/platform.h"
 #include "trireme/config/job.h"
 #include "trireme/model/chain.h"
 #include "trireme/plan/plan.h"
@@ -25,5 +26,12 @@ plan::Plan make_policy_plan(const config::JobSpec& job, const model::ChainModel&
 /// `pipeline.cut`, if the user gave one. Throws InputError where it does not fit.
 std::optional<std::vector<int>> cut_by_user(const config::JobSpec& job,
                                             const model::ChainModel& model, int stages);
+
+/// Throws InputError where a given plan updates or offloads state that the chain does not have.
+void require_state(const plan::Plan& given, const chain::Chain& chain, const config::JobSpec& job);
+
+/// Throws InputError where a given plan names clocks that the job does not know.
+void require_clocks(const plan::Plan& given, const chain::Platform& platform,
+                    const config::JobSpec& job);
 
 }  // namespace trireme::prepare

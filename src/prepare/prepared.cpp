@@ -4,6 +4,7 @@
 #include "graph_plan.h"
 #include "policy_plan.h"
 #include "question.h"
+#include "tapes.h"
 
 #include "trireme/comm/heartbeat.h"
 #include "trireme/config/job_notes.h"
@@ -33,7 +34,12 @@ class Preparing {
  public:
   Preparing(const config::JobSpec& job, const model::ChainModel& model,
             const ranks::RankContext& context, Preparation known, std::ostream& out)
-      : job_(job), model_(model), context_(context), known_(std::move(known)), out_(out) {}
+      : job_(job),
+        model_(model),
+        context_(context),
+        known_(std::move(known)),
+        out_(out),
+        goal_(goal_of(job)) {}
 
   Result prepared();
 
@@ -46,7 +52,7 @@ class Preparing {
   /// By a plan that is given or made from measured costs.
   Result from_costs();
   MeasuredChain measured(bool lean_tapes) const;
-  /// The faster of full and lean tapes. Lean ones are measured where full ones cannot all be kept.
+  /// The better of full and lean tapes. Lean ones are measured where full ones cannot all be kept.
   Result with_best_tapes();
   /// With the plan of `plan.file`.
   Result given(plan::Plan plan);
@@ -58,7 +64,8 @@ class Preparing {
   /// Rank 0's plan, or why it has none, on every rank.
   partition::Answer solved(const partition::Question& question) const;
   /// Whether the plan of the chosen shape answers this question: it was made for the same chain and
-  /// the same ranks. Links were measured again, between the pipeline's own neighbours.
+  /// the same ranks, for the fastest step. Links were measured again, between the pipeline's own
+  /// neighbours.
   bool is_planned(const partition::Question& question) const;
   /// Compiles and simulates the plan of a question.
   Result carried_out(const partition::Question& question, plan::Plan plan, Forecast costs) const;
@@ -70,12 +77,9 @@ class Preparing {
   const ranks::RankContext& context_;
   Preparation known_;
   std::ostream& out_;
+  const partition::Goal goal_;
 };
 
-/// Throws InputError where the plan updates or offloads state that the chain does not have.
-void require_state(const plan::Plan& given, const chain::Chain& chain, const config::JobSpec& job);
-bool keeps_everything(const Prepared& prepared);
-bool has_smaller_tapes(const chain::Chain& lean, const chain::Chain& full);
 /// Optimizer state that is updated when a step ends passes in parts that together take no more than
 /// the passes of the step do.
 chain::StateParts parts_between_steps(Bytes peak, Bytes idle);
@@ -122,6 +126,7 @@ bool Preparing::needs_costs() const {
   const bool has_budget =
       !job_.memory.device_budget.empty() ||
       (job_.plan.solver == "auto" && context_.device.default_budget() > Bytes(0));
+  if (goal_ != partition::Goal{}) return true;
   if (!by_policy || !job_.plan.file.empty() || has_budget || offload.host + offload.disk > Bytes(0))
     return true;
   // Stages of ranks that are not alike have work of unlike length.
@@ -143,20 +148,18 @@ MeasuredChain Preparing::measured(bool lean_tapes) const {
 Result Preparing::with_best_tapes() {
   const MeasuredChain full_chain = measured(false);
   Result full = planned(full_chain, false);
-  auto* const fitting = std::get_if<Prepared>(&full);
-  if (fitting != nullptr && keeps_everything(*fitting)) return full;
+  if (keeps_everything(full)) return full;
+  if (needs_joules(job_)) {
+    if (speaks())
+      out_ << "note: lean tapes are not tried, because energy.busy_w does not say what their "
+              "energy costs; memory.tapes: lean plans for their own profile\n";
+    return full;
+  }
   if (speaks()) out_ << "with lean tapes: ";
   const MeasuredChain lean_chain = measured(true);
   if (!has_smaller_tapes(lean_chain.chain, full_chain.chain)) return full;
   Result lean = planned(lean_chain, true);
-  const auto* const other = std::get_if<Prepared>(&lean);
-  if (fitting != nullptr && other != nullptr)
-    return fitting->forecast->simulation.step <= other->forecast->simulation.step ? full : lean;
-  if (fitting != nullptr || other != nullptr) return fitting != nullptr ? full : lean;
-  const auto least = [](const Result& one) {
-    return std::get<Misfit>(one).infeasible.least_budget;
-  };
-  return least(lean) < least(full) ? lean : full;
+  return better_of(std::move(full), std::move(lean), goal_);
 }
 
 Result Preparing::given(plan::Plan plan) {
@@ -167,14 +170,15 @@ Result Preparing::given(plan::Plan plan) {
     out_ << "note: " << visible(job_.plan.file)
          << " was planned with other costs than this job's; what is predicted is for these\n";
   plan.chain_digest = digest;
-  if (std::any_of(plan.stages.begin(), plan.stages.end(), plan::has_clocks)) {
+  const partition::Question question = question_of(costs, plan.optimizer_shards);
+  require_state(plan, question.chain, job_);
+  if (job_.energy.set_clocks) require_clocks(plan, costs.platform, job_);
+  if (plan::names_clocks(plan) && !job_.energy.set_clocks) {
     if (speaks())
       out_ << "note: " << visible(job_.plan.file)
            << " names clocks; they are not set, and what is predicted is for the usual ones\n";
-    for (plan::StagePlan& stage : plan.stages) stage.forward_clock = stage.backward_clock = "";
+    plan = plan::at_usual_clocks(std::move(plan));
   }
-  const partition::Question question = question_of(costs, plan.optimizer_shards);
-  require_state(plan, question.chain, job_);
   return carried_out(question, std::move(plan), std::move(costs));
 }
 
@@ -228,8 +232,10 @@ partition::Answer Preparing::solved(const partition::Question& question) const {
     }
     const ranks::StopsAtOnce nothing_to_save("a plan is made");
     out_ << "planning ..." << std::endl;
-    text =
-        std::visit([](const auto& one) { return plan::to_json(one); }, partition::plan(question));
+    const partition::Answer answer = goal_ == partition::Goal{}
+                                         ? partition::plan(question)
+                                         : partition::plan_for(question, goal_).answer;
+    text = std::visit([](const auto& one) { return plan::to_json(one); }, answer);
     ::malloc_trim(0);  // the planner's tables, up to gigabytes, that malloc would keep
   };
   comm::run_with_heartbeat(context_.channel, work, "planning");
@@ -241,7 +247,7 @@ partition::Answer Preparing::solved(const partition::Question& question) const {
 }
 
 bool Preparing::is_planned(const partition::Question& question) const {
-  if (!known_.plan) return false;
+  if (!known_.plan || goal_ != partition::Goal{}) return false;
   const plan::Plan& plan = *known_.plan;
   if (plan::ranks_of(plan) != question.stages) return false;
   const bool has_same_budgets =
@@ -255,10 +261,14 @@ bool Preparing::is_planned(const partition::Question& question) const {
 Result Preparing::carried_out(const partition::Question& question, plan::Plan plan,
                               Forecast costs) const {
   Prepared result;
-  result.plan = std::move(plan);
+  const bool sets_clocks = job_.energy.set_clocks && plan::names_clocks(plan);
+  result.plan =
+      sets_clocks ? partition::with_clock_per_rank(question, std::move(plan)) : std::move(plan);
   result.plan.replicas = question.replicas;
   const program::Program program = plan::compile(result.plan, question.chain);
-  const simulate::Setting setting = partition::setting_of(question, result.plan);
+  const simulate::Setting setting = partition::setting_of(
+      question,
+      known_.plans_alone || sets_clocks ? result.plan : plan::at_usual_clocks(result.plan));
   costs.simulation = simulate::simulate(program, setting, simulate::Detail::kTimeline);
   if (const auto& fault = costs.simulation.fault) ensure(false, simulate::to_text(*fault));
   const auto mine = static_cast<std::size_t>(context_.channel.rank() % context_.stages);
@@ -325,6 +335,8 @@ void Preparing::say(const Prepared& prepared) const {
        << to_text(forecast.simulation.step) << " a step expected";
   if (forecast.simulation.recompute > Seconds(0))
     out_ << ", " << to_text(forecast.simulation.recompute) << " of it recomputation";
+  if (const Joules energy = forecast.simulation.energy.all(); energy > Joules(0))
+    out_ << ", " << to_text(energy * prepared.plan.replicas) << " of energy";
   const std::vector<Bytes> state_away = plan::optimizer_away(prepared.plan);
   const std::vector<std::vector<int>> streamed = plan::streamed_layers(prepared.plan);
   for (std::size_t rank = 0; rank < forecast.peaks.size(); ++rank) {
@@ -347,31 +359,11 @@ void Preparing::say(const Prepared& prepared) const {
     out_ << "; optimizer state sharded over " << prepared.plan.optimizer_shards
          << " replicas (ZeRO-1)";
   out_ << "\n";
-}
-
-void require_state(const plan::Plan& given, const chain::Chain& chain, const config::JobSpec& job) {
-  try {
-    plan::require_state(given, chain);
-    if (given.updates == program::UpdatePlace::kInBackward && job.train.clip_norm > 0)
-      throw InputError(concat("updates: found 'in_backward', but train.clip_norm is ",
-                              job.train.clip_norm,
-                              ", which needs all gradients first; use 'in_forward' or "
-                              "'at_end', or set train.clip_norm to 0"));
-  } catch (const InputError& error) {
-    throw InputError(concat(job.plan.file, ": ", error.what()));
-  }
-}
-
-bool keeps_everything(const Prepared& prepared) {
-  return prepared.forecast->simulation.recompute == Seconds(0) &&
-         std::none_of(prepared.program.ranks.begin(), prepared.program.ranks.end(),
-                      simulate::has_copies);
-}
-
-bool has_smaller_tapes(const chain::Chain& lean, const chain::Chain& full) {
-  for (int i = 1; i <= full.length(); ++i)
-    if (lean.layer(i).tape < full.layer(i).tape) return true;
-  return false;
+  if (plan::names_clocks(prepared.plan) && !known_.plans_alone && !job_.energy.set_clocks)
+    out_ << "note: the plan names clocks, with which a step would take "
+         << to_text(prepared.plan.step) << " and "
+         << to_text(prepared.plan.energy * prepared.plan.replicas)
+         << "; they are not set, and what is predicted is for the usual ones\n";
 }
 
 chain::StateParts parts_between_steps(Bytes peak, Bytes idle) {

@@ -4,6 +4,7 @@
 #include "trireme/core/text.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,20 @@ void require_solver(const config::JobSpec& job) {
   if (std::find(known.begin(), known.end(), name) != known.end()) return;
   job.fail("plan.solver", concat("is ", job.plan.solver, did_you_mean(name, known),
                                  ", must be one of ", join(known, ", ")));
+}
+
+partition::Goal goal_of(const config::JobSpec& job) {
+  const std::optional<partition::Deadline> deadline = partition::deadline_of(job.plan.deadline);
+  if (!deadline)
+    job.fail("plan.deadline",
+             concat("is ", job.plan.deadline, ", must be ", partition::kDeadlines));
+  return {.objective = partition::objective_named(job.plan.objective).value(),
+          .deadline = *deadline};
+}
+
+bool needs_joules(const config::JobSpec& job) {
+  return goal_of(job).objective == partition::Objective::kEnergy &&
+         job.energy.power == chain::Power{};
 }
 
 }  // namespace trireme::prepare

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "trireme/config/job.h"
+#include "trireme/partition/goal.h"
 #include "trireme/partition/planner.h"
 
 namespace trireme::prepare {
@@ -12,5 +13,11 @@ void take_options(const config::JobSpec& job, partition::Question& question);
 
 /// Throws InputError where `plan.solver` is no solver, before anything is measured for it.
 void require_solver(const config::JobSpec& job);
+
+/// What the job's plan is for. Throws InputError for a deadline that cannot be read.
+partition::Goal goal_of(const config::JobSpec& job);
+/// Whether only measured joules can say what energy costs: the job asks for least energy, and gives
+/// no watts.
+bool needs_joules(const config::JobSpec& job);
 
 }  // namespace trireme::prepare

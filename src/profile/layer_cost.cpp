@@ -51,6 +51,9 @@ struct RunMarks {
 /// retape after a forward and the second part of a split backward.
 RunMarks marked_run(const Subject& subject, device::Marks& marks, ColdCaches& caches,
                     const chain::LayerCost& cost, model::Values& gradients);
+/// Mean power while `run` is repeated for at least `time`; nothing where the meter fails.
+std::optional<Watts> mean_power(device::Marks& marks, device::Meter& meter, Seconds time,
+                                const std::function<void()>& run);
 
 }  // namespace
 
@@ -142,6 +145,27 @@ void measure_times(const Subject& subject, device::Marks& marks, const Sampling&
   if (cost.retape) cost.retape->time = std::min(cost.forward, Seconds(median(std::move(retapes))));
   if (cost.split)
     cost.split->weights = std::min(cost.backward, Seconds(median(std::move(of_weights))));
+}
+
+void measure_energy(const Subject& subject, device::Marks& marks, device::Meter& meter,
+                    const Sampling& sampling, chain::LayerCost& cost) {
+  model::Values gradients;
+  const auto forward = [&] {
+    sampling.between();
+    return taped(subject);
+  };
+  const auto both = [&] {
+    model::Tape tape = forward();
+    if (gradients.empty()) gradients = drawn_gradients(tape.outputs, subject.context.generator);
+    model::backward(std::move(tape), gradients);
+  };
+  const std::optional<Watts> of_forward =
+      mean_power(marks, meter, sampling.least_time, [&] { forward(); });
+  const std::optional<Watts> of_both = mean_power(marks, meter, sampling.least_time, both);
+  if (!of_forward || !of_both || *of_both == Watts(0)) return;
+  const Joules all = *of_both * (cost.forward + cost.backward);
+  cost.forward_energy = std::min(all, *of_forward * cost.forward);
+  cost.backward_energy = all - cost.forward_energy;
 }
 
 namespace {
@@ -251,6 +275,24 @@ RunMarks marked_run(const Subject& subject, device::Marks& marks, ColdCaches& ca
     run.added = marks.set();
   }
   return run;
+}
+
+std::optional<Watts> mean_power(device::Marks& marks, device::Meter& meter, Seconds time,
+                                const std::function<void()>& run) {
+  run();  // draws gradients, and warms caches up
+  marks.begin();
+  const std::optional<device::Meter::Reading> before = meter.read();
+  std::optional<device::Meter::Reading> now = before;
+  while (now && now->at - before->at < time) {
+    // Runs are queued, so that a device does not wait for the host, but not without end.
+    constexpr int kQueued = 5;
+    for (int k = 0; k < kQueued; ++k) run();
+    marks.set();
+    marks.settle();
+    now = meter.read();
+  }
+  if (!now || now->at == before->at) return std::nullopt;
+  return Watts((now->taken - before->taken).count() / (now->at - before->at).count());
 }
 
 model::Values output_gradients(const model::Values& outputs) {

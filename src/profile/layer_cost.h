@@ -4,6 +4,7 @@
 
 #include "trireme/chain/chain.h"
 #include "trireme/device/marks.h"
+#include "trireme/device/meter.h"
 #include "trireme/model/gradient_sums.h"
 #include "trireme/model/taped.h"
 #include "trireme/tier/device_memory.h"
@@ -45,5 +46,11 @@ struct Sampling {
 /// are queued back to back as in training: the host does not wait for the device between them.
 void measure_times(const Subject& subject, device::Marks& marks, const Sampling& sampling,
                    chain::LayerCost& cost);
+
+/// Sets the joules of `forward` and `backward`, whose times are known: these times by the mean
+/// power while the layer runs forward, and forward and backward, for at least the sampling's time
+/// each, with warm caches. Sets nothing where the meter cannot be read or stands still.
+void measure_energy(const Subject& subject, device::Marks& marks, device::Meter& meter,
+                    const Sampling& sampling, chain::LayerCost& cost);
 
 }  // namespace trireme::profile

@@ -159,6 +159,12 @@ chain::LayerCost Walk::measure_layer() {
                    .between = [this] { require_no_stop(); },
                    .touched = touched},
                   cost);
+    if (options_.meter != nullptr)
+      measure_energy(subject, *marks_, *options_.meter,
+                     {.least_time = options_.metered_time,
+                      .between = [this] { require_no_stop(); },
+                      .touched = touched},
+                     cost);
     cost.update = measure_update(*held.layer, *held.gradients, job_.train, *marks_, touched);
   }
   x_ = std::move(output);

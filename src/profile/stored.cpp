@@ -53,7 +53,7 @@ std::string machine(int threads, const device::Place& place) {
   return &place == &device::cpu() ? processor : concat(place.model_name(), " on ", processor);
 }
 
-std::string dependencies(const config::JobSpec& job, const std::string& machine) {
+std::string dependencies(const config::JobSpec& job, const std::string& machine, Energy energy) {
   config::JobSpec drawn = job;
   drawn.weights.clear();  // values do not affect costs
   const io::Node resolved = io::parse(config::to_yaml(drawn), "job");
@@ -66,6 +66,7 @@ std::string dependencies(const config::JobSpec& job, const std::string& machine)
       "\nprecision: ", job.train.precision, job.memory.tapes == "lean" ? "\ntapes: lean" : "",
       kernels_of(job), "\noptimizer: ", optimizer.kind, has_momentum ? " with momentum" : "",
       job.train.clip_norm > 0 ? "\nclips: yes" : "",
+      energy == Energy::kMeasured ? "\njoules: measured" : "",
       job.data.kind == "documents" ? "\ntargets: masked" : "",
       files.empty() ? "" : "\nfiles: " + files, "\nmodel:\n", resolved.find("model")->to_yaml(),
       "\n");
@@ -85,6 +86,15 @@ Found find_stored(const std::string& dependencies, const model::ChainModel& mode
   }
 }
 
+Found find_stored(const config::JobSpec& job, const std::string& machine,
+                  const model::ChainModel& model, const std::filesystem::path& folder) {
+  Found with = find_stored(dependencies(job, machine, Energy::kMeasured), model, folder);
+  if (with.stored) return with;
+  Found without = find_stored(dependencies(job, machine), model, folder);
+  if (without.refused.empty()) without.refused = std::move(with.refused);
+  return without;
+}
+
 Stored store(chain::Chain chain, const std::vector<std::string>& notes,
              const std::string& dependencies, const std::filesystem::path& folder) {
   const std::filesystem::path file = file_of(dependencies, folder);
@@ -96,9 +106,13 @@ Stored store(chain::Chain chain, const std::vector<std::string>& notes,
 Stored load_or_measure(const model::ChainModel& model, const config::JobSpec& job,
                        const MeasureOptions& options, const std::filesystem::path& folder,
                        Reuse reuse) {
-  const std::string known = dependencies(job, machine(options.threads, options.place));
+  const std::string here = machine(options.threads, options.place);
+  const bool has_meter = options.meter != nullptr;
+  const std::string known =
+      dependencies(job, here, has_meter ? Energy::kMeasured : Energy::kNotMeasured);
   Found found;
-  if (reuse == Reuse::kAllowed) found = find_stored(known, model, folder);
+  if (reuse == Reuse::kAllowed)
+    found = has_meter ? find_stored(known, model, folder) : find_stored(job, here, model, folder);
   if (found.stored) {
     for (const std::string& each : found.stored->notes)
       if (options.note) options.note(each);

@@ -18,6 +18,9 @@ struct Group {
 std::vector<Group> groups_of(const chain::Chain& chain);
 chain::LayerCost sums_of(const chain::Chain& chain);
 std::vector<std::string> row_of(const std::string& name, const chain::LayerCost& cost);
+/// The rows of the table, in the order of `rows`, with joules after the times.
+void add_joules(std::vector<std::vector<std::string>>& rows,
+                const std::vector<chain::LayerCost>& costs);
 io::Json layer_json(const chain::LayerCost& layer);
 
 }  // namespace
@@ -26,19 +29,29 @@ std::string to_table(const chain::Chain& chain) {
   std::vector<std::vector<std::string>> rows{
       {"layer", "forward", "backward", "output", "tape", "forward +", "tape +", "backward +",
        "parameters", "gradients", "optimizer", "update", "retape", "weights", "pending"}};
+  std::vector<chain::LayerCost> costs;
   for (const Group& group : groups_of(chain)) {
+    costs.push_back(group.cost);
     rows.push_back(
         row_of(group.count == 1 ? group.cost.name : concat(group.cost.name, " x ", group.count),
                group.cost));
   }
   rows.push_back(row_of(concat("all ", chain.length()), sums_of(chain)));
   for (std::size_t transient = 5; transient <= 7; ++transient) rows.back()[transient] = "";
+  costs.push_back(sums_of(chain));
+  if (has_joules(chain)) add_joules(rows, costs);
   return table(rows) +
          concat("input ", to_text(chain.input),
                 ". '+' is a pass's temporary memory, in addition to what it leaves; the sums count "
                 "every layer. 'retape' is early-stop recomputation, which remakes only the tape; "
                 "'weights' is the "
                 "part of a backward that may be deferred, for which 'pending' is held.\n");
+}
+
+bool has_joules(const chain::Chain& chain) {
+  return std::any_of(chain.layers.begin(), chain.layers.end(), [](const chain::LayerCost& layer) {
+    return layer.forward_energy + layer.backward_energy > Joules(0);
+  });
 }
 
 io::Json to_json(const chain::Chain& chain) {
@@ -99,6 +112,17 @@ std::vector<std::string> row_of(const std::string& name, const chain::LayerCost&
           to_text(cost.again().time),
           cost.split ? to_text(cost.split->weights) : "-",
           cost.split ? to_text(cost.split->pending) : "-"};
+}
+
+void add_joules(std::vector<std::vector<std::string>>& rows,
+                const std::vector<chain::LayerCost>& costs) {
+  constexpr std::ptrdiff_t kAfterTimes = 3;
+  const auto add = [](std::vector<std::string>& row, const std::vector<std::string>& two) {
+    row.insert(row.begin() + kAfterTimes, two.begin(), two.end());
+  };
+  add(rows.front(), {"forward energy", "backward energy"});
+  for (std::size_t k = 0; k < costs.size(); ++k)
+    add(rows[k + 1], {to_text(costs[k].forward_energy), to_text(costs[k].backward_energy)});
 }
 
 io::Json layer_json(const chain::LayerCost& layer) {

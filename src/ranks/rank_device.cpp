@@ -3,6 +3,7 @@
 
 #include "rank_gpu.h"
 
+#include "trireme/comm/host.h"
 #include "trireme/core/text.h"
 #include "trireme/ranks/host.h"
 #include "trireme/runtime/copies.h"
@@ -33,6 +34,11 @@ class RankCpu final : public RankDevice {
     return [options] { return std::make_unique<runtime::Copies>(options); };
   }
   std::function<record::DeviceReserves()> reserves() override { return {}; }
+  std::string counter() const override { return comm::host_name(); }
+  std::unique_ptr<device::Meter> open_meter() const override { return device::open_rapl(); }
+  device::ClockLocking lock_clock(const std::string& /*name*/) const override {
+    return {.lock = nullptr, .problem = "a processor's clock is not set"};
+  }
   void close() override {}
 
  private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rank_gpu.h"
 
+#include "trireme/chain/platform.h"
 #include "trireme/comm/host.h"
 #include "trireme/comm/link.h"
 #include "trireme/core/error.h"
@@ -57,6 +58,11 @@ class RankGpu final : public RankDevice {
     return [this, options] { return part_.make_copies(options); };
   }
   std::function<record::DeviceReserves()> reserves() override;
+  std::string counter() const override { return part_.unique_id(); }
+  std::unique_ptr<device::Meter> open_meter() const override {
+    return device::open_nvml(part_.uuid());
+  }
+  device::ClockLocking lock_clock(const std::string& name) const override;
   void close() override;
 
  private:
@@ -188,6 +194,12 @@ std::function<record::DeviceReserves()> RankGpu::reserves() {
                                   .others = part_.taken_by_others(),
                                   .gathered = memory_->gathered()};
   };
+}
+
+device::ClockLocking RankGpu::lock_clock(const std::string& name) const {
+  if (ranks_on_gpu_ > 1)
+    return {.lock = nullptr, .problem = "several ranks of the job share the GPU"};
+  return device::lock_clock(part_.uuid(), chain::megahertz_of(name).value());
 }
 
 void RankGpu::close() {

@@ -29,6 +29,8 @@ void add_losses(Facts& facts, const RunSummary& summary);
 /// "2.3553", "not finite".
 std::string loss_text(double loss);
 std::string throughput(const RunSummary& summary);
+/// Joules of a step and of an example, measured and predicted; empty where neither is known.
+std::string energy(const RunSummary& summary);
 /// Budget, predicted and allocated bytes of every rank.
 std::string memory_table(const RunSummary& summary);
 /// "1-2", "1-2 5-6", "-" for none.
@@ -95,6 +97,8 @@ Facts run_facts(const RunSummary& summary) {
   facts.emplace_back("throughput", throughput(summary));
   if (const auto share = bubble(summary))
     facts.emplace_back("bubble", concat(percent(*share), " of the ranks' time in the median step"));
+  if (const std::string joules = energy(summary); !joules.empty())
+    facts.emplace_back("energy", joules);
   return facts;
 }
 
@@ -158,6 +162,22 @@ std::string throughput(const RunSummary& summary) {
                    excess(summary.step, *summary.predicted_step), ")");
   }
   return text;
+}
+
+std::string energy(const RunSummary& summary) {
+  const std::optional<Joules> measured = measured_energy(summary);
+  const std::optional<Joules>& predicted = summary.predicted_energy;
+  if (!measured && !predicted) return "";
+  const Joules known = measured ? *measured : *predicted;
+  std::string text =
+      concat(measured ? "" : "predicted ", to_text(known), " a step, ",
+             to_text(known / static_cast<double>(std::max(std::int64_t{1}, summary.examples))),
+             " an example");
+  if (!measured) return concat(text, "; not measured: no meter can be read");
+  if (predicted)
+    text += concat("; predicted ", to_text(*predicted), " a step (", excess(*measured, *predicted),
+                   ")");
+  return concat(text, "; by ", summary.meter, ", which counts all programs");
 }
 
 std::string memory_table(const RunSummary& summary) {

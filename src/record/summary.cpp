@@ -23,6 +23,8 @@ constexpr std::array kEndings{Ending::kCompleted, Ending::kStopped, Ending::kDiv
 Json number_or_null(const std::optional<double>& value);
 /// Null if empty.
 Json text_or_null(const std::string& text);
+/// Measured and predicted joules.
+Json energy_json(const RunSummary& summary);
 Json rank_json(const RankSummary& rank, const PlannedRank& planned);
 
 }  // namespace
@@ -62,6 +64,7 @@ std::string to_json(const RunSummary& summary) {
   json["predicted_step_s"] =
       summary.predicted_step ? Json(summary.predicted_step->count()) : Json(nullptr);
   json["bubble"] = number_or_null(bubble(summary));
+  if (summary.predicted_energy || measured_energy(summary)) json["energy_j"] = energy_json(summary);
   json["parameters"] = summary.parameters.all;
   json["trained_parameters"] = summary.parameters.trained;
   json["seconds_total"] = summary.total.count();
@@ -80,6 +83,16 @@ std::optional<double> bubble(const RunSummary& summary) {
   for (const RankSummary& rank : summary.ranks) busy += rank.times.busy().count();
   const double available = static_cast<double>(summary.ranks.size()) * summary.step.count();
   return available > 0 ? std::max(0.0, 1 - busy / available) : 0;
+}
+
+std::optional<Joules> measured_energy(const RunSummary& summary) {
+  std::optional<Joules> sum;
+  for (const RankSummary& rank : summary.ranks) {
+    if (!rank.has_meter) continue;
+    if (!rank.energy) return std::nullopt;
+    sum = sum.value_or(Joules(0)) + *rank.energy;
+  }
+  return sum;
 }
 
 const PlannedRank& planned_for(const RankSummary& rank, const RunSummary& summary) {
@@ -122,6 +135,20 @@ Json number_or_null(const std::optional<double>& value) {
 
 Json text_or_null(const std::string& text) {
   return text.empty() ? Json(nullptr) : Json(text);
+}
+
+Json energy_json(const RunSummary& summary) {
+  Json json;
+  const auto write = [&](const std::string& prefix, const std::optional<Joules>& energy) {
+    json[prefix + "step"] = energy ? Json(energy->count()) : Json(nullptr);
+    json[prefix + "example"] = energy && summary.examples > 0
+                                   ? Json(energy->count() / static_cast<double>(summary.examples))
+                                   : Json(nullptr);
+  };
+  write("", measured_energy(summary));
+  write("predicted_", summary.predicted_energy);
+  json["meter"] = text_or_null(summary.meter);
+  return json;
 }
 
 Json rank_json(const RankSummary& rank, const PlannedRank& planned) {

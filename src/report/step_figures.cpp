@@ -126,7 +126,7 @@ std::vector<std::vector<std::string>> stage_rows(const plan::Plan& plan) {
   if (some_streamed) rows.front().emplace_back("layers streamed");
   const bool is_split = plan::has_split_backward(plan);
   if (is_split) rows.front().emplace_back("weight gradients deferred");
-  const bool some_clocks = std::any_of(plan.stages.begin(), plan.stages.end(), plan::has_clocks);
+  const bool some_clocks = plan::names_clocks(plan);
   if (some_clocks) rows.front().insert(rows.front().end(), {"forward clock", "backward clock"});
   for (std::size_t k = 0; k < plan.stages.size(); ++k) {
     const plan::StagePlan& stage = plan.stages[k];

@@ -216,6 +216,7 @@ void Trainer::Impl::begin() {
 }
 
 void Trainer::Impl::train_step(std::int64_t step) {
+  const std::optional<Joules> before = counted_energy();
   const auto begin = Clock::now();
   const Feed feed = feeds.of_step(step);
   const double rate = learning_rate(setup.job.train, step);
@@ -225,6 +226,11 @@ void Trainer::Impl::train_step(std::int64_t step) {
   times.push_back(result.times);
   const Seconds time = to_seconds(Clock::now() - begin);
   step_seconds.push_back(time.count());
+  const std::optional<Joules> after = counted_energy();
+  if (before && after && energy)
+    *energy += *after - *before;
+  else
+    energy.reset();
   const std::int64_t of_step = setup.data.tokens(step);
   tokens += of_step;
   unreported.push_back({.step = step + 1,
@@ -233,6 +239,11 @@ void Trainer::Impl::train_step(std::int64_t step) {
                         .gradient_norm = result.gradient_norm,
                         .time = time,
                         .tokens = of_step});
+}
+
+std::optional<Joules> Trainer::Impl::counted_energy() {
+  const auto reading = setup.meter != nullptr ? setup.meter->read() : std::nullopt;
+  return reading ? std::optional(reading->taken) : std::nullopt;
 }
 
 void Trainer::Impl::report(Observer* observer) {

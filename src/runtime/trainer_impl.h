@@ -54,6 +54,8 @@ struct Trainer::Impl {
   record::ParameterCount counted() const;
   void train(Observer* observer);
   void train_step(std::int64_t step);
+  /// What the meter has counted so far; nothing where there is none, or it failed.
+  std::optional<Joules> counted_energy();
   void report(Observer* observer);
   /// After an error: tells of the remaining steps if this rank alone has their losses.
   void tell_rest(Observer* observer) noexcept;
@@ -97,8 +99,9 @@ struct Trainer::Impl {
   std::vector<record::StepTimes> times;  ///< by step
   std::vector<record::StepMetrics> unreported;
   std::vector<double> step_seconds;
-  std::int64_t tokens = 0;      ///< tokens of these steps
-  std::int64_t steps_done = 0;  ///< including the one that was begun
+  std::optional<Joules> energy = Joules(0);  ///< of these steps; nothing once the meter failed
+  std::int64_t tokens = 0;                   ///< tokens of these steps
+  std::int64_t steps_done = 0;               ///< including the one that was begun
   record::ParameterCount count;
   std::set<std::string> as_begun;  ///< as in SavedState::Restored
   std::optional<double> validation_loss;

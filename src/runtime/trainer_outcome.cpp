@@ -75,7 +75,10 @@ std::vector<record::RankSummary> Trainer::Impl::gather_ranks(
                            .optimizer_away = optimizer->away_bytes(),
                            .weights_away = weights ? weights->bytes() : Bytes(0),
                            .process = most_resident(),
-                           .times = of_median_step};
+                           .times = of_median_step,
+                           .has_meter = setup.meter != nullptr};
+  if (energy && !step_seconds.empty())
+    mine.energy = *energy / static_cast<double>(step_seconds.size());
   if (setup.reserves) mine.reserves = setup.reserves();
   std::vector<record::RankSummary> ranks;
   for (const auto& of_rank :

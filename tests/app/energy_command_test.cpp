@@ -72,12 +72,12 @@ TEST(PlanCommand, SaysTheLeastDeadlineAndABudgetWhereAStepIsLate) {
   EXPECT_EQ(late.exit_code, 3);
   EXPECT_EQ(late.errors,
             "trireme: --deadline is 27s, but the fastest step found in 14 B takes 29.0 s. Give "
-            "--deadline 29.0 s or later, or --memory 16\n");
+            "--deadline 29s or later, or --memory 16\n");
   EXPECT_EQ(files.plan("--memory 16 --solver rotor --deadline 27s").exit_code, 0);
   // No recomputation takes 26 seconds.
   const CommandResult never = files.plan("--memory 14 --solver rotor --deadline 25s --json");
   EXPECT_EQ(never.exit_code, 3);
-  EXPECT_THAT(never.errors, testing::EndsWith("Give --deadline 29.0 s or later\n"));
+  EXPECT_THAT(never.errors, testing::EndsWith("Give --deadline 29s or later\n"));
   EXPECT_EQ(json::parse(never.out)["infeasible"]["least_step_s"], 29);
 }
 

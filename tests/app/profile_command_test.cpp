@@ -59,6 +59,14 @@ TEST(ProfileCommand, MeasuresAgainForAnotherMicroBatch) {
             2 * two["chain"]["layers"][1]["output_bytes"].get<int>());
 }
 
+TEST(ProfileCommand, SaysThatEnergyIsAModelsWhereThereIsNoMeter) {
+  const TemporaryFolder folder;
+  const std::string command =
+      "TRIREME_POWERCAP=/nowhere " + kTrireme + " profile " + small_job(folder);
+  EXPECT_THAT(run_command(command).out, HasSubstr("\nenergy: model (no meter can be read: "));
+  EXPECT_EQ(nlohmann::json::parse(run_command(command + " --json").out)["energy"], "model");
+}
+
 TEST(ProfileCommand, DoesNotTouchTheRunFolder) {
   const TemporaryFolder folder;
 

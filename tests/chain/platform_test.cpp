@@ -249,5 +249,11 @@ TEST(ReadPlatform, RefusesWhatIsBroken) {
     EXPECT_EQ(input_error([&] { read(text); }), "p.yaml:" + message);
 }
 
+TEST(MegahertzOf, ReadsFrequenciesAlone) {
+  EXPECT_EQ(megahertz_of("1590MHz"), 1590);
+  for (const char* const other : {"", "MHz", "0MHz", "-5MHz", "1.5GHz", "1590 MHz", "1590", "half"})
+    EXPECT_EQ(megahertz_of(other), std::nullopt) << other;
+}
+
 }  // namespace
 }  // namespace trireme::chain

@@ -236,5 +236,33 @@ TEST(CheckJob, WidthsAreNotEmpty) {
             "a.yaml:1: model.widths is an empty list, must have at least one width");
 }
 
+TEST(CheckJob, APlanThatIsGivenIsForNoOtherObjective) {
+  EXPECT_EQ(refusal(kGpt + "plan: {file: p.json, objective: energy}\n"),
+            "a.yaml:3: plan.objective is energy, but the plan in plan.file is followed as it is: "
+            "must be time, or leave plan.file out to have a plan made");
+  EXPECT_EQ(refusal(kGpt + "plan: {file: p.json, deadline: 2s}\n"),
+            "a.yaml:3: plan.deadline is 2s, but the plan in plan.file is followed as it is: must "
+            "be none, or leave plan.file out to have a plan made");
+  EXPECT_EQ(refusal(kGpt + "plan: {file: p.json}\n"), kNone);
+  EXPECT_EQ(refusal(kGpt + "plan: {objective: energy, deadline: 2s}\n"), kNone);
+}
+
+TEST(CheckJob, ClocksThatAreSetAreFrequenciesOfAGpu) {
+  const auto job = [](const std::string& clocks, const std::string& device = "cuda") {
+    return refusal(kGpt + "device: " + device + "\nenergy: {set_clocks: true, clocks: [" + clocks +
+                   "]}\n");
+  };
+  const std::string usual = "{name: 1590MHz, time: 1.25, power: 0.6}";
+  EXPECT_EQ(job(usual), kNone);
+  EXPECT_EQ(job(usual, "cpu"),
+            "a.yaml:4: energy.set_clocks is true, but device is cpu, whose clock is not set: must "
+            "be false");
+  EXPECT_EQ(job(""),
+            "a.yaml:4: energy.set_clocks is true, but energy.clocks names none: must be false");
+  EXPECT_EQ(job(usual + ", {name: half, time: 2, power: 0.25}"),
+            "a.yaml:4: energy.set_clocks is true, but the clock 'half' of energy.clocks is no "
+            "frequency, such as 1590MHz: give it one as its name, or set_clocks: false");
+}
+
 }  // namespace
 }  // namespace trireme::config

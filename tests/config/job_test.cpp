@@ -64,6 +64,22 @@ TEST(ReadJob, NotesWhatIsPerhapsNotMeant) {
                   "memory.disk_budget is 600, which is 600 bytes (did you mean '600MiB'?)"));
 }
 
+TEST(ReadJob, ReadsEnergyAsPlatformsDo) {
+  const EnergySpec energy =
+      read(kLeast +
+           "energy: {busy_w: 700, idle_w: 100, copy_out_w: 10, copy_in_w: 11, clocks: [{name: "
+           "1590MHz, time: 1.25, power: 0.6}]}\n")
+          .energy;
+  const chain::Platform platform = chain::read_platform(
+      io::parse("format: trireme-platform/1\nranks: [{memory_bytes: 1, busy_w: 700, idle_w: 100, "
+                "copy_out_w: 10, copy_in_w: 11, clocks: [{name: 1590MHz, time: 1.25, power: "
+                "0.6}]}]\n",
+                "p.yaml"));
+  EXPECT_EQ(energy.power, platform.ranks.front().power);
+  EXPECT_EQ(energy.clocks, platform.ranks.front().clocks);
+  EXPECT_EQ(read(kLeast).energy.power, chain::Power{});
+}
+
 const std::string kFull = R"(
 name: full
 model: {kind: gpt, blocks: 2, width: 12, heads: 3, context: 7, vocabulary: 300, dropout: 0.25, tied_head: false, grain: fine}

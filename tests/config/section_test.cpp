@@ -273,6 +273,16 @@ TEST(Job, RefusesBrokenMemory) {
 TEST(Job, RefusesABrokenRest) {
   expect_refusals(
       {{"plan: {slots: 9}", "plan.slots is 9, must be a whole number from 10 to 20000"},
+       {"plan: {objective: joules}", "plan.objective is joules, must be one of time, energy"},
+       {"energy: {busy_w: -1}", "energy.busy_w is -1, must be a number from 0 to 1e+06"},
+       {"energy: {idle_w: much}", "energy.idle_w is much, must be a number from 0 to 1e+06"},
+       {"energy: {clocks: [{name: slow, time: 0.5, power: 0.5}]}",
+        "energy.clocks[0].time is 0.5, must be a number from 1 to 1000"},
+       {"energy: {clocks: [{name: a, time: 1, power: 1}, {name: a, time: 2, power: 1}]}",
+        "energy.clocks[1] is a second clock 'a', must have another name"},
+       {"energy: {watts: 5}",
+        "energy.watts is not a key here (known: busy_w, idle_w, copy_out_w, copy_in_w, clocks, "
+        "set_clocks)"},
        {"plan: {solver: [rotor]}", "plan.solver is a list, must be text"},
        {"checkpoint: {keep: 0}",
         "checkpoint.keep is 0, must be a whole number from 1 to 1000000000"},

@@ -78,6 +78,15 @@ const std::string kDefaults =
     "  solver: auto\n"
     "  slots: 500\n"
     "  file: \"\"\n"
+    "  objective: time\n"
+    "  deadline: none\n"
+    "energy:\n"
+    "  busy_w: 0\n"
+    "  idle_w: 0\n"
+    "  copy_out_w: 0\n"
+    "  copy_in_w: 0\n"
+    "  clocks: []\n"
+    "  set_clocks: false\n"
     "checkpoint:\n"
     "  every: 0\n"
     "  keep: 2\n"
@@ -93,7 +102,7 @@ TEST(ToYaml, WritesEveryDefault) {
   EXPECT_EQ(to_yaml(read(kLeast)), kDefaults);
 }
 
-/// A job in which nothing has its default.
+/// A job in which nothing has its default but plan.file, which goes with no objective.
 const std::string kNoDefaults =
     "name: \"12\"\n"
     "model:\n"
@@ -150,7 +159,16 @@ const std::string kNoDefaults =
     "plan:\n"
     "  solver: \"periodic 3\"\n"
     "  slots: 10\n"
-    "  file: \"true\"\n"
+    "  file: \"\"\n"
+    "  objective: energy\n"
+    "  deadline: \"1.05x\"\n"
+    "energy:\n"
+    "  busy_w: 700\n"
+    "  idle_w: 100.5\n"
+    "  copy_out_w: 10\n"
+    "  copy_in_w: 12\n"
+    "  clocks: [{name: \"1590MHz\", time: 1.25, power: 0.625}]\n"
+    "  set_clocks: true\n"
     "checkpoint:\n"
     "  every: 1\n"
     "  keep: 1\n"

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace trireme::io {
 namespace {
 
@@ -33,6 +35,20 @@ TEST(Sizes, ThatAreSaidAreNeverLessAndHardlyMore) {
     ASSERT_TRUE(said.has_value()) << size;
     EXPECT_GE(said->count(), size);
     EXPECT_LE(static_cast<double>(said->count()), static_cast<double>(size) * 1.011);
+  }
+}
+
+TEST(Times, ThatAreSaidAreNeverLessAndHardlyMore) {
+  EXPECT_EQ(time_of_at_least(Seconds(2.951)), "2.96s");
+  EXPECT_EQ(time_of_at_least(Seconds(29)), "29s");
+  EXPECT_EQ(time_of_at_least(Seconds(0.0121)), "12.1ms");
+  EXPECT_EQ(time_of_at_least(Seconds(147e-6)), "147us");
+  for (int k = 0; k < 2300; ++k) {  // from 10 ns to ten days
+    const double time = 1e-8 * std::pow(1.0137, k);
+    const auto said = parse_seconds(time_of_at_least(Seconds(time)));
+    ASSERT_TRUE(said.has_value()) << time;
+    EXPECT_GE(said->count(), time);
+    EXPECT_LE(said->count(), time * 1.0101);
   }
 }
 

@@ -160,6 +160,15 @@ TEST(PlanFor, NamesNoBudgetForADeadlineThatNoneMeets) {
   EXPECT_EQ(std::get<plan::Infeasible>(late.answer).least_budget, Bytes(0));
 }
 
+TEST(FastestStep, IsThatOfTheFastestPlanBesideTheChosenOne) {
+  const Question question =
+      with_power(with_links(equal_layers(8, 1, 1, 14), 0.25), {.busy = Watts(10)});
+  const Explained leanest = plan_for(question, kEnergyAtAnyTime);
+  EXPECT_GT(plan_of(leanest)->step, planned(question).step);
+  EXPECT_EQ(fastest_step(*plan_of(leanest)), planned(question).step);
+  EXPECT_EQ(fastest_step(planned(question)), planned(question).step);
+}
+
 const std::vector<chain::Clock> kClocks{{"slow", 1.25, 0.6}, {"slower", 1.6, 0.45}};
 
 /// Least energy by the deadline over all clocks of all stages and kinds of pass.
@@ -230,6 +239,27 @@ TEST(PlanForEnergy, SlowsPassesThatNobodyWaitsFor) {
   EXPECT_EQ(plan.stages[0].forward_clock, "slow");
   EXPECT_EQ(plan.stages[1].forward_clock, "");
   EXPECT_EQ(plan::read_plan(io::parse(plan::to_json(plan), "plan.json")), plan);
+}
+
+TEST(WithClockPerRank, TakesTheFastestOfARanksClocks) {
+  Question question = with_power(equal_layers(8, 2, 4, 24), {.busy = Watts(10)});
+  for (chain::RankSpec& rank : question.platform.ranks) rank.clocks = kClocks;
+  plan::Plan plan = planned(question);
+  plan.stages[0].forward_clock = "slower";
+  plan.stages[0].backward_clock = "slow";
+  plan.stages[1].forward_clock = "slow";
+
+  const plan::Plan one = with_clock_per_rank(question, plan);
+
+  EXPECT_EQ(one.stages[0].forward_clock, "slow");
+  EXPECT_EQ(one.stages[0].backward_clock, "slow");
+  EXPECT_FALSE(plan::has_clocks(one.stages[1]));
+  const auto simulation = simulated(question, one, simulate::Detail::kFigures);
+  EXPECT_EQ(one.step, simulation.step);
+  EXPECT_EQ(one.energy, simulation.energy.all());
+  plan.stages[1].forward_clock = "unknown";
+  EXPECT_THAT(support::input_error([&] { with_clock_per_rank(question, plan); }),
+              testing::HasSubstr("the plan has the clock 'unknown'"));
 }
 
 }  // namespace

@@ -144,6 +144,8 @@ TEST(ReadPlan, GivesBackClocksAndEnergy) {
   plan.stages[1].forward_clock = "slow";
   EXPECT_TRUE(has_clocks(plan.stages[0]));
   EXPECT_FALSE(has_clocks(small_plan().stages[0]));
+  EXPECT_TRUE(names_clocks(plan));
+  EXPECT_FALSE(names_clocks(at_usual_clocks(plan)));
   EXPECT_EQ(read_plan(io::parse(to_json(plan), "p.json")), plan);
 }
 

@@ -3,9 +3,11 @@
 #include "trireme/prepare/prepared.h"
 
 #include "support/command.h"
+#include "support/input_error.h"
 
 #include "trireme/comm/local.h"
 #include "trireme/io/node.h"
+#include "trireme/io/sizes.h"
 #include "trireme/tier/memory.h"
 
 #include <gmock/gmock.h>
@@ -118,6 +120,111 @@ TEST(Prepare, UsesThePlanOfTheChosenShape) {
       prepared_for(job, {.costs = Preparation::Costs::kAlways, .plan = first.prepared()->plan});
   ASSERT_NE(other.prepared(), nullptr);
   EXPECT_THAT(other.words, testing::HasSubstr("planning ..."));
+}
+
+/// One rank of 10 W while it computes and 1 W while it waits, whose passes of equal tapes are
+/// measured once.
+config::JobSpec energy_job(const TemporaryFolder& folder) {
+  config::JobSpec job = job_in(folder, 1);
+  job.memory.tapes = "full";
+  job.energy.power = {.busy = Watts(10), .idle = Watts(1)};
+  job.plan.objective = "energy";
+  return job;
+}
+
+TEST(Prepare, PlansForEnergyWithTheJobsWatts) {
+  const TemporaryFolder folder;
+  const Told told = prepared_for(energy_job(folder));
+  ASSERT_NE(told.prepared(), nullptr);
+  const Forecast& forecast = told.prepared()->forecast.value();
+  EXPECT_EQ(forecast.platform.ranks.front().power, energy_job(folder).energy.power);
+  const simulate::Simulation& step = forecast.simulation;
+  const Seconds busy = step.ranks.front().busy;
+  EXPECT_NEAR(step.energy.all().count(), 10 * busy.count() + (step.step - busy).count(),
+              1e-9 * step.energy.all().count());
+  EXPECT_EQ(told.prepared()->plan.energy, step.energy.all());
+  EXPECT_THAT(told.words, testing::HasSubstr(" of energy"));
+  const auto& others = told.prepared()->plan.alternatives;
+  EXPECT_EQ(others.front().policy, "least time");
+}
+
+TEST(Prepare, RefusesEnergyThatNothingSaysTheCostOf) {
+  const TemporaryFolder folder;
+  config::JobSpec job = energy_job(folder);
+  job.energy.power = {};
+  EXPECT_THAT(support::input_error([&] { prepared_for(job); }),
+              testing::HasSubstr("plan.objective is energy, but nothing says what energy costs: "
+                                 "give the watts of a rank"));
+  job = energy_job(folder);
+  job.plan.deadline = "0.5x";
+  EXPECT_THAT(support::input_error([&] { prepared_for(job); }),
+              testing::HasSubstr("plan.deadline is 0.5x, must be a time such as 120ms, a factor"));
+}
+
+TEST(Prepare, SaysTheLeastDeadlineAndABudgetThatMeetsIt) {
+  const TemporaryFolder folder;
+  config::JobSpec job = energy_job(folder);
+  const Seconds free = prepared_for(job).prepared()->forecast->simulation.step;
+  job.plan.deadline = io::time_of_at_least(free);
+  set_budget(job, Bytes(1));
+  const Bytes least =
+      std::get<Misfit>(prepared_for(job).result).infeasible.least_budget;  // recomputes
+  set_budget(job, least);
+
+  const Told late = prepared_for(job);
+
+  const auto* const misfit = std::get_if<Misfit>(&late.result);
+  ASSERT_NE(misfit, nullptr);
+  const plan::Infeasible& why = misfit->infeasible;
+  EXPECT_EQ(why.reason, plan::Infeasible::Reason::kDeadline);
+  EXPECT_GT(why.least_step, free);
+  ASSERT_GT(why.least_budget, least);
+  config::JobSpec patient = job;
+  patient.plan.deadline = io::time_of_at_least(why.least_step);
+  EXPECT_NE(prepared_for(patient).prepared(), nullptr);
+  set_budget(job, why.least_budget);
+  EXPECT_NE(prepared_for(job).prepared(), nullptr);
+}
+
+TEST(Prepare, DoesNotTakeAPlanForTimeAsOneForEnergy) {
+  const TemporaryFolder folder;
+  config::JobSpec job = energy_job(folder);
+  const Told first = prepared_for(job);
+  ASSERT_NE(first.prepared(), nullptr);
+  const Told again =
+      prepared_for(job, {.costs = Preparation::Costs::kAlways, .plan = first.prepared()->plan});
+  EXPECT_THAT(again.words, testing::HasSubstr("planning ..."));
+}
+
+TEST(Prepare, ForecastsARunAtTheUsualClocksAndAPlanAtItsOwn) {
+  const TemporaryFolder folder;
+  config::JobSpec job = energy_job(folder);
+  job.energy.clocks = {{.name = "half", .time = 2, .power = 0.25}};
+  const Told run = prepared_for(job), plan = prepared_for(job, {.plans_alone = true});
+  ASSERT_NE(run.prepared(), nullptr);
+  ASSERT_NE(plan.prepared(), nullptr);
+  EXPECT_EQ(run.prepared()->plan, plan.prepared()->plan);
+  EXPECT_EQ(run.prepared()->plan.stages.front().forward_clock, "half");
+  const Forecast &usual = *run.prepared()->forecast, &slow = *plan.prepared()->forecast;
+  EXPECT_EQ(slow.simulation.step, plan.prepared()->plan.step);
+  EXPECT_LT(usual.simulation.step, slow.simulation.step);
+  EXPECT_GT(usual.simulation.energy.all(), slow.simulation.energy.all());
+  EXPECT_THAT(run.words, testing::HasSubstr("the plan names clocks"));
+  EXPECT_THAT(plan.words, testing::Not(testing::HasSubstr("the plan names clocks")));
+}
+
+TEST(Prepare, ForecastsARunWhoseClocksAreSetAtThese) {
+  const TemporaryFolder folder;
+  config::JobSpec job = energy_job(folder);
+  job.energy.clocks = {{.name = "800MHz", .time = 2, .power = 0.25}};
+  job.energy.set_clocks = true;
+  const Told run = prepared_for(job);
+  ASSERT_NE(run.prepared(), nullptr);
+  const Prepared& prepared = *run.prepared();
+  EXPECT_EQ(prepared.plan.stages.front().forward_clock, "800MHz");
+  EXPECT_EQ(prepared.plan.stages.front().backward_clock, "800MHz");
+  EXPECT_EQ(prepared.forecast->simulation.step, prepared.plan.step);
+  EXPECT_THAT(run.words, testing::Not(testing::HasSubstr("they are not set")));
 }
 
 }  // namespace

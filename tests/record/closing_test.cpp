@@ -51,6 +51,24 @@ TEST(ClosingText, PutsLossesBesideTokenFrequenciesAndPredictionBesideMeasurement
       "losses digest: 89ef4567\n");
 }
 
+TEST(ClosingText, PutsPredictedJoulesBesideMeasuredOnes) {
+  RunSummary summary = sample_summary();
+  summary.examples = 32;
+  EXPECT_THAT(closing_text(summary), testing::Not(testing::HasSubstr("energy")));
+  summary.predicted_energy = Joules(48);
+  EXPECT_THAT(
+      closing_text(summary),
+      testing::HasSubstr("energy            predicted 48.0 J a step, 1.50 J an example; not "
+                         "measured: no meter can be read\n"));
+  summary.meter = "RAPL, 1 package";
+  summary.ranks[0].has_meter = true;
+  summary.ranks[0].energy = Joules(64);
+  EXPECT_THAT(closing_text(summary),
+              testing::HasSubstr("energy            64.0 J a step, 2.00 J an example; predicted "
+                                 "48.0 J a step (+33.3 %); by RAPL, 1 package, which counts all "
+                                 "programs\n"));
+}
+
 TEST(ClosingText, LeavesOutWhatIsNotKnown) {
   RunSummary summary = sample_summary();
   summary.resumed_after = 0;

@@ -57,6 +57,36 @@ TEST(Summary, WritesNullForWhatIsNotKnown) {
     EXPECT_TRUE(read.at(key).is_null()) << key;
 }
 
+TEST(Summary, HasJoulesWhereTheyWerePredictedOrMeasured) {
+  RunSummary summary = sample_summary();
+  EXPECT_FALSE(nlohmann::json::parse(to_json(summary)).contains("energy_j"));
+  summary.examples = 32;
+  summary.predicted_energy = Joules(48);
+  EXPECT_EQ(nlohmann::json::parse(to_json(summary))["energy_j"], nlohmann::json::parse(R"({
+    "step": null, "example": null, "predicted_step": 48.0, "predicted_example": 1.5,
+    "meter": null})"));
+  summary.meter = "RAPL, 1 package";
+  summary.ranks[1].has_meter = true;
+  EXPECT_TRUE(nlohmann::json::parse(to_json(summary))["energy_j"]["step"].is_null());
+  summary.ranks[1].energy = Joules(64);
+  summary.predicted_energy.reset();
+  EXPECT_EQ(nlohmann::json::parse(to_json(summary))["energy_j"], nlohmann::json::parse(R"({
+    "step": 64.0, "example": 2.0, "predicted_step": null, "predicted_example": null,
+    "meter": "RAPL, 1 package"})"));
+}
+
+TEST(MeasuredEnergy, IsTheSumOverMetersAndNothingWhereOneFailed) {
+  RunSummary summary = sample_summary();
+  EXPECT_EQ(measured_energy(summary), std::nullopt);
+  summary.ranks[0].has_meter = true;
+  summary.ranks[0].energy = Joules(5);
+  EXPECT_EQ(measured_energy(summary), Joules(5));
+  summary.ranks[1].has_meter = true;
+  EXPECT_EQ(measured_energy(summary), std::nullopt);
+  summary.ranks[1].energy = Joules(7);
+  EXPECT_EQ(measured_energy(summary), Joules(12));
+}
+
 /// Summary of a run that was stopped in step 14, for which no rank has reported its figures.
 RunSummary stopped_summary() {
   RunSummary summary = sample_summary();

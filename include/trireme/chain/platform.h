@@ -6,7 +6,9 @@
 #include "trireme/io/node.h"
 
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace trireme::chain {
@@ -21,6 +23,9 @@ struct Power {
   bool operator==(const Power&) const = default;
 };
 
+/// Most watts of a power model.
+inline constexpr Watts kMostWatts{1e6};
+
 /// A clock at which a rank can compute instead of its usual one.
 struct Clock {
   std::string name;  ///< "1200MHz"
@@ -29,6 +34,25 @@ struct Clock {
 
   bool operator==(const Clock&) const = default;
 };
+
+/// Reads a rank's `clocks: [{name: 1200MHz, time: 1.15, power: 0.7}]`. Throws InputError, also for
+/// two of one name.
+std::vector<Clock> read_clocks(const io::Node& list);
+/// The same list as YAML in one line.
+std::string to_yaml(const std::vector<Clock>& clocks);
+
+/// Calls visit(key, watts) for each number of a power model, const or not, with the keys that ranks
+/// have in platform files.
+template <class Visit, class Model>
+void walk_power(Visit&& visit, Model& power) {
+  visit("busy_w", power.busy);
+  visit("idle_w", power.idle);
+  visit("copy_out_w", power.copy_out);
+  visit("copy_in_w", power.copy_in);
+}
+
+/// The frequency that a clock's name says: 1590 for "1590MHz"; nothing for other names.
+std::optional<int> megahertz_of(std::string_view clock);
 
 struct RankSpec {
   Bytes memory;           ///< device budget

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "trireme/chain/platform.h"
 #include "trireme/core/units.h"
 #include "trireme/io/node.h"
 
@@ -266,9 +267,23 @@ struct MemorySpec {
 };
 
 struct PlanSpec {
-  std::string solver = "auto";  ///< auto, or a solver's name
-  int slots = 500;              ///< 10..20'000
-  std::string file;             ///< a plan to use instead of making one
+  std::string solver = "auto";     ///< auto, or a solver's name
+  int slots = 500;                 ///< 10..20'000
+  std::string file;                ///< a plan to use instead of making one
+  std::string objective = "time";  ///< time | energy
+  /// Longest step: a time, a factor of the fastest step ("1.05x"), or none;
+  /// partition::deadline_of() reads it.
+  std::string deadline = "none";
+};
+
+/// What energy costs on each rank where nobody has measured it; as a platform file says it of a
+/// rank.
+struct EnergySpec {
+  chain::Power power;
+  std::vector<chain::Clock> clocks;
+  /// cuda: whether each rank's GPU is locked, while it trains, at the fastest clock that the plan
+  /// names for it.
+  bool set_clocks = false;
 };
 
 struct CheckpointSpec {
@@ -301,6 +316,7 @@ struct JobSpec {
   PipelineSpec pipeline;
   MemorySpec memory;
   PlanSpec plan;
+  EnergySpec energy;
   CheckpointSpec checkpoint;
   ReportSpec report;
   io::Node document;  ///< as read, settings applied: says file and line in later errors

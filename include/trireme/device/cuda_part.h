@@ -26,6 +26,8 @@ class CudaPart : public Place {
   int index() const { return device().index(); }
   /// Identifies the GPU: 32 hex digits, the same in every process.
   virtual std::string unique_id() const = 0;
+  /// The same as NVML writes it: "GPU-8f3c...", with four hyphens.
+  virtual std::string uuid() const = 0;
   virtual Bytes total_memory() const = 0;
   /// Device memory that the caching allocator does not hold: contexts, NCCL's buffers, other
   /// processes.
@@ -77,6 +79,6 @@ class CudaLibrary {
 using OpenCudaLibrary = CudaLibrary*(int version, char* problem, std::size_t size);
 /// Incremented with each change of this header or of place.h: a library of another build is
 /// refused.
-inline constexpr int kCudaPartVersion = 4;
+inline constexpr int kCudaPartVersion = 5;
 
 }  // namespace trireme::device

@@ -1,4 +1,4 @@
-// Sizes in the form of a job, and suggestions for mistyped ones.
+// Sizes and times in the form of a job, and suggestions for mistyped ones.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,6 +15,9 @@ std::string size_meant_by(std::string_view text);
 
 /// The size in the form of a job, three digits, rounded up: "95MiB", "27.4GiB". Bytes below 1 KiB.
 std::string size_of_at_least(Bytes size);
+
+/// The time in the form of a job, three digits, rounded up: "2.96s", "147us".
+std::string time_of_at_least(Seconds time);
 
 /// ", which is 10 bytes (did you mean '10GiB'?)" for a whole number without a unit that is too
 /// small for any memory budget. Else "".

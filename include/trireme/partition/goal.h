@@ -33,10 +33,15 @@ struct Deadline {
 };
 /// "120ms", "1.1x" (a factor of at least 1), "none". Nothing for any other text.
 std::optional<Deadline> deadline_of(std::string_view text);
+/// What deadline_of() reads, in words.
+inline constexpr std::string_view kDeadlines =
+    "a time such as 120ms, a factor of the fastest step of at least 1 such as 1.1x, or none";
 
 struct Goal {
   Objective objective = Objective::kTime;
   Deadline deadline = {};
+
+  bool operator==(const Goal&) const = default;
 };
 
 /// Plans within the budgets, from the fastest to that of least energy: each next one takes longer
@@ -48,6 +53,14 @@ using TradeOff = std::vector<plan::Plan>;
 /// trade_off(question). Throws InputError also where neither the chain nor the platform says what
 /// energy costs, but the goal is kEnergy.
 Explained plan_for(const Question& question, const Goal& goal);
+
+/// The fastest step that plan_for() has found beside the plan that it chose, or the plan's own.
+Seconds fastest_step(const plan::Plan& chosen);
+
+/// The plan with one clock for all passes of a rank, the fastest that it names for any of them, and
+/// its predictions: clocks of GPUs take too long to change between passes. The plan at the usual
+/// clocks where that would not fit the budgets. Throws InputError as clocks_of() does.
+plan::Plan with_clock_per_rank(const Problem& problem, plan::Plan plan);
 
 /// The plans on the trade-off between time and energy that were found: of the search for the
 /// fastest step, of the same search with other prices of passes and copies, and with slower clocks

@@ -133,6 +133,10 @@ std::string where_and_advice(const Infeasible& infeasible);
 
 /// Whether its passes run at another clock than the usual one.
 bool has_clocks(const StagePlan& stage);
+/// Whether any of its stages does.
+bool names_clocks(const Plan& plan);
+/// The same plan with all passes at the usual clocks; predictions stay.
+Plan at_usual_clocks(Plan plan);
 
 /// One more than the highest rank of a stage.
 int ranks_of(const Plan& plan);

@@ -32,10 +32,11 @@ struct OffloadStores {
 /// What a plan is predicted to cost, and what that rests on. The same on every rank.
 struct Forecast {
   chain::Chain chain;
-  chain::Platform platform;         ///< of one pipeline
-  simulate::Simulation simulation;  ///< of a step in steady state, with Detail::kTimeline
-  std::vector<Bytes> peaks;         ///< by rank, exactly as the runtime allocates and frees
-  bool has_earlier_costs = false;   ///< as MeasuredChain::is_earlier
+  chain::Platform platform;  ///< of one pipeline
+  /// Of a step in steady state, with Detail::kTimeline; of a run at the usual clocks, which it has.
+  simulate::Simulation simulation;
+  std::vector<Bytes> peaks;        ///< by rank, exactly as the runtime allocates and frees
+  bool has_earlier_costs = false;  ///< as MeasuredChain::is_earlier
 };
 
 /// The plan of a model that is a graph.
@@ -79,6 +80,8 @@ struct Preparation {
   std::optional<bool> lean_tapes = {};
   /// Rank 0's plan of the chosen shape, where it was planned thoroughly.
   std::optional<plan::Plan> plan = {};
+  /// Nothing is run: the forecast is for the clocks that the plan names.
+  bool plans_alone = false;
 };
 
 /// Every rank. A job with budgets, with an offload tier, with a solver that needs costs or with

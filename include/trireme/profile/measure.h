@@ -5,6 +5,7 @@
 #include "trireme/chain/chain.h"
 #include "trireme/config/job.h"
 #include "trireme/core/units.h"
+#include "trireme/device/meter.h"
 #include "trireme/device/place.h"
 #include "trireme/model/chain.h"
 #include "trireme/tier/device_memory.h"
@@ -30,6 +31,11 @@ struct MeasureOptions {
   const device::Place& place = device::cpu();  ///< device to measure
   /// The place's memory, used by nothing else meanwhile; null: an account for the CPU.
   tier::DeviceMemory* memory = nullptr;
+  /// What counts this device's energy, and nothing else's meanwhile, so that `shares` is 1; null:
+  /// joules are not measured. A layer runs for `metered_time` forward, and as long forward and
+  /// backward.
+  device::Meter* meter = nullptr;
+  Seconds metered_time{1};
   /// Called after layer `number` of 1..L; `measured` is false if an equal layer's costs were
   /// reused.
   std::function<void(int number, const chain::LayerCost& cost, bool measured)> progress = {};
@@ -46,6 +52,8 @@ struct MeasureOptions {
 /// where it can only make a prediction slightly too high: the copy of a layer's buffers that a
 /// recomputed forward holds counts with the transients of every forward, the target with the last
 /// layer's tape and, since it is loaded earlier, also with its parameters.
+///
+/// Joules are times by the mean power while the layer runs again and again, with warm caches.
 ///
 /// Times are medians; `forward` is a taped one. Layers of one kind (LayerRecipe::kind) with inputs
 /// of one shape are measured once. A layer from a file (LayerRecipe::may_vary) also runs on inputs

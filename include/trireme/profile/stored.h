@@ -20,8 +20,11 @@ std::string machine(int threads, const device::Place& place = device::cpu());
 
 /// Cache key, as text: everything that costs measured on such a machine() depend on: model with the
 /// files of its layers, micro-batch size, precision, optimizer, whether gradients are clipped, the
-/// machine, LibTorch, and the program itself (its digest, since its layers may have changed).
-std::string dependencies(const config::JobSpec& job, const std::string& machine);
+/// machine, LibTorch, and the program itself (its digest, since its layers may have changed); and
+/// whether joules were measured, too.
+enum class Energy { kNotMeasured, kMeasured };
+std::string dependencies(const config::JobSpec& job, const std::string& machine,
+                         Energy energy = Energy::kNotMeasured);
 
 /// A chain of measured costs and its file.
 struct Stored {
@@ -44,15 +47,18 @@ struct Found {
 /// byte by byte: any other file of that name is refused, and replaced by the next store().
 Found find_stored(const std::string& dependencies, const model::ChainModel& model,
                   const std::filesystem::path& folder);
+/// The chain stored for the job on such a machine(): one with joules, or else one without.
+Found find_stored(const config::JobSpec& job, const std::string& machine,
+                  const model::ChainModel& model, const std::filesystem::path& folder);
 /// Stores a chain measured under these dependencies(), with the remarks on its layers.
 Stored store(chain::Chain chain, const std::vector<std::string>& notes,
              const std::string& dependencies, const std::filesystem::path& folder);
 
 enum class Reuse { kAllowed, kForbidden };
 
-/// The chain stored in `folder` for these dependencies; if there is none (see find_stored()), or
-/// with kForbidden, measures and stores it. If it cannot be stored, `problem` says why. Remarks
-/// stored with a chain are passed to `note` again.
+/// The chain stored in `folder` for the job, with joules if `options` have a meter; if there is
+/// none (see find_stored()), or with kForbidden, measures and stores it. If it cannot be stored,
+/// `problem` says why. Remarks stored with a chain are passed to `note` again.
 Stored load_or_measure(const model::ChainModel& model, const config::JobSpec& job,
                        const MeasureOptions& options, const std::filesystem::path& folder,
                        Reuse reuse);

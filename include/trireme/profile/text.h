@@ -13,6 +13,9 @@ namespace trireme::profile {
 /// the first) and the sums over all layers.
 std::string to_table(const chain::Chain& chain);
 
+/// Whether joules of some layer are known.
+bool has_joules(const chain::Chain& chain);
+
 /// An object with the fields of a chain file.
 io::Json to_json(const chain::Chain& chain);
 

@@ -6,6 +6,8 @@
 #include "trireme/comm/link.h"
 #include "trireme/config/job.h"
 #include "trireme/core/units.h"
+#include "trireme/device/locked_clock.h"
+#include "trireme/device/meter.h"
 #include "trireme/device/place.h"
 #include "trireme/record/summary.h"
 #include "trireme/tier/device_memory.h"
@@ -17,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 
 namespace trireme::ranks {
 
@@ -58,6 +61,15 @@ class RankDevice {
   virtual std::function<std::unique_ptr<tier::ValueCopies>()> copies_to(
       const tier::OffloadStoreOptions& options) = 0;
   virtual std::function<record::DeviceReserves()> reserves() = 0;
+
+  /// What its energy is counted with, the same for ranks that share that: a machine's processors,
+  /// or a GPU.
+  virtual std::string counter() const = 0;
+  /// Opens that; null where nothing can be read.
+  virtual std::unique_ptr<device::Meter> open_meter() const = 0;
+
+  /// Holds the device at a clock with this name.
+  virtual device::ClockLocking lock_clock(const std::string& name) const = 0;
 
   /// Collective, at the end of a successful run, before `control` is closed.
   virtual void close() = 0;

@@ -52,6 +52,9 @@ struct RankSummary {
   Bytes process = {};         ///< peak resident memory of its process, its other ranks included
   std::optional<DeviceReserves> reserves = {};  ///< nothing where unknown (CPU)
   StepTimes times = {};                         ///< of the median step
+  /// Whether it counts energy: of its device, of which there may be other ranks.
+  bool has_meter = false;
+  std::optional<Joules> energy = {};  ///< mean of a step; nothing where the meter failed
 };
 
 /// What was planned for one rank of a pipeline, and thereby for its counterpart in every replica.
@@ -106,18 +109,26 @@ struct RunSummary {
   ParameterCount parameters = {};
   Seconds total{0}, to_first_step{0};
   std::string parameters_digest = {}, losses_digest = {};
-  std::vector<RankSummary> ranks = {};    ///< of all replicas
-  std::vector<PlannedRank> planned = {};  ///< of one pipeline, for ranks that repeat it
+  std::int64_t examples = 0;  ///< that a step trains on, or sequences, over all replicas
+  std::optional<Joules> predicted_energy = {};  ///< of a step, over all replicas
+  std::string meter = {};                       ///< what has counted energy; empty: nothing has
+  std::vector<RankSummary> ranks = {};          ///< of all replicas
+  std::vector<PlannedRank> planned = {};        ///< of one pipeline, for ranks that repeat it
 };
 
 /// Share of the median step in which ranks do not compute, 1 - busy of all ranks / (ranks x step),
 /// at least 0; 0 if no step was made, nothing if nothing is known of ranks.
 std::optional<double> bubble(const RunSummary& summary);
 
+/// Joules of a step that ranks have measured, the mean over the steps since the start; nothing
+/// where none has a meter, or one failed.
+std::optional<Joules> measured_energy(const RunSummary& summary);
+
 /// What was planned for `rank`, one of the summary's.
 const PlannedRank& planned_for(const RankSummary& rank, const RunSummary& summary);
 
-/// `trireme-summary/1`. Unknown values and values that are not finite are null.
+/// `trireme-summary/1`. Unknown values and values that are not finite are null; `energy_j` is only
+/// there where energy was predicted or measured.
 std::string to_json(const RunSummary& summary);
 
 /// Writes to_json to `file`, whole or not at all. Throws Error.

@@ -5,6 +5,7 @@
 #include "trireme/comm/channel.h"
 #include "trireme/config/job.h"
 #include "trireme/core/units.h"
+#include "trireme/device/meter.h"
 #include "trireme/device/place.h"
 #include "trireme/model/chain.h"
 #include "trireme/plan/plan.h"
@@ -89,6 +90,7 @@ struct TrainSetup {
   /// For plans that stream weights: copies to a store with room for this rank's.
   std::function<std::unique_ptr<tier::ValueCopies>()> make_weight_copies = {};
   std::function<record::DeviceReserves()> reserves = {};  ///< called at the end; null: unknown
+  device::Meter* meter = nullptr;  ///< read around every step; null: no energy is measured here
   Checkpointing checkpoints = {};
   int threads = 1;
   int report_every = 10;     ///< steps between exchanges of losses; the same on every rank

@@ -76,6 +76,7 @@ void plan_for(int ranks, const config::JobSpec& job, const model::ChainModel& mo
   context.stages = ranks::stages_for(settled.job, ranks);
   prepare::Preparation known = settled.known;
   known.costs = prepare::Preparation::Costs::kAlways;
+  known.plans_alone = true;
   const prepare::Prepared prepared =
       prepare::fitting(prepare::prepare(settled.job, model, context, std::move(known), std::cerr),
                        settled.job, *device);

@@ -18,6 +18,7 @@
 #include "trireme/ranks/signals.h"
 
 #include <iostream>
+#include <memory>
 
 namespace trireme::app {
 namespace {
@@ -26,7 +27,10 @@ config::JobSpec load(const ProfileArguments& arguments, const model::ModelRegist
 /// On one rank, with the threads that a rank of the job's run would have.
 void profile_rank(const ProfileArguments& arguments, const config::JobSpec& job,
                   const model::ChainModel& model, const ranks::RankContext& context);
-void print(const ProfileArguments& arguments, const profile::Stored& stored, int threads);
+void print(const ProfileArguments& arguments, const profile::Stored& stored, int threads,
+           const std::string& energy);
+/// What joules of passes are: counted by a meter, or those of a model.
+std::string energy_words(const profile::Stored& stored, const device::Meter* meter);
 /// The same for a model that is a graph: its nodes, to the output file or the screen.
 void profile_graph(const ProfileArguments& arguments, const config::JobSpec& job,
                    const model::ChainModel& model, const ranks::RankContext& context);
@@ -69,6 +73,8 @@ void profile_rank(const ProfileArguments& arguments, const config::JobSpec& job,
                   const model::ChainModel& model, const ranks::RankContext& context) {
   const int threads = context.threads;
   profile::MeasureOptions options = prepare::measure_options(context, std::cerr);
+  const std::unique_ptr<device::Meter> meter = context.device.open_meter();
+  options.meter = meter.get();
   options.progress = [&](int number, const chain::LayerCost& cost, bool measured) {
     if (!measured) return;
     std::cerr << "measured layer " << number << " of " << model.length() << ", " << cost.name
@@ -82,7 +88,7 @@ void profile_rank(const ProfileArguments& arguments, const config::JobSpec& job,
     std::cerr << "note: measured, but not stored for the next time: " << visible(stored.problem)
               << "\n";
   if (!arguments.output.empty()) io::write_file(arguments.output, chain::to_yaml(stored.chain));
-  print(arguments, stored, threads);
+  print(arguments, stored, threads, energy_words(stored, meter.get()));
 }
 
 void profile_graph(const ProfileArguments& arguments, const config::JobSpec& job,
@@ -106,12 +112,19 @@ void profile_graph(const ProfileArguments& arguments, const config::JobSpec& job
   std::cout << "graph: " << visible(arguments.output) << "\n";
 }
 
-void print(const ProfileArguments& arguments, const profile::Stored& stored, int threads) {
+std::string energy_words(const profile::Stored& stored, const device::Meter* meter) {
+  if (!profile::has_joules(stored.chain)) return "model";
+  return stored.was_there || meter == nullptr ? "measured earlier" : meter->describe();
+}
+
+void print(const ProfileArguments& arguments, const profile::Stored& stored, int threads,
+           const std::string& energy) {
   if (arguments.json) {
     std::cout << io::one_line({{"format", "trireme-profile/1"},
                                {"file", stored.file.string()},
                                {"measured", !stored.was_there},
                                {"threads", threads},
+                               {"energy", energy},
                                {"digest", chain::digest(stored.chain)},
                                {"chain", profile::to_json(stored.chain)}})
               << "\n";
@@ -119,7 +132,11 @@ void print(const ProfileArguments& arguments, const profile::Stored& stored, int
   }
   std::cout << stored.chain.name << ", one micro-batch, " << threads
             << (threads == 1 ? " thread" : " threads") << ", medians of warm runs:\n"
-            << profile::to_table(stored.chain);
+            << profile::to_table(stored.chain) << "energy: " << energy
+            << (profile::has_joules(stored.chain)
+                    ? ", all programs of the device included\n"
+                    : " (no meter can be read: watts that a job or platform gives, "
+                      "docs/energy.md)\n");
   if (stored.problem.empty())
     std::cout << (stored.was_there ? "measured earlier (--fresh measures again): " : "stored in ")
               << visible(stored.file.string()) << "\n";

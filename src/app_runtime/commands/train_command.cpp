@@ -25,9 +25,11 @@
 #include "trireme/prepare/does_not_fit.h"
 #include "trireme/prepare/job_platform.h"
 #include "trireme/prepare/prepared.h"
+#include "trireme/ranks/clocks.h"
 #include "trireme/ranks/folder_lock.h"
 #include "trireme/ranks/host.h"
 #include "trireme/ranks/launch.h"
+#include "trireme/ranks/meter.h"
 #include "trireme/ranks/mpi_launch.h"
 #include "trireme/ranks/signals.h"
 #include "trireme/runtime/links.h"
@@ -236,6 +238,9 @@ void train_settled(const RunInputs& run, const ranks::RankContext& context,
       comm::broadcast(context.channel, comm::everyone(context.channel),
                       is_terminal ? 1 : run.job.report.log_every, "report interval");
   const runtime::DataSource source = source_of(run.job, run.model, run.dataset);
+  const std::unique_ptr<device::Meter> meter = ranks::open_meter(context);
+  std::unique_ptr<device::LockedClock> clock;
+  if (run.job.energy.set_clocks) clock = ranks::lock_clocks(context, prepared.plan, out);
   if (speaks) announce(out, run, prepared.plan, resumed.has_value(), context);
   runtime::Trainer trainer({.job = run.job,
                             .model = run.model,
@@ -250,6 +255,7 @@ void train_settled(const RunInputs& run, const ranks::RankContext& context,
                             .make_optimizer_copies = optimizer_copies(prepared, context.device),
                             .make_weight_copies = context.device.copies_to(prepared.stores.weights),
                             .reserves = context.device.reserves(),
+                            .meter = meter.get(),
                             .checkpoints = checkpointing_of(run, resumed),
                             .threads = context.threads,
                             .report_every = everyone_reports,
@@ -268,7 +274,8 @@ void train_settled(const RunInputs& run, const ranks::RankContext& context,
                                   .is_terminal = is_terminal,
                                   .steps_done = resumed ? resumed->step : 0,
                                   .parameters = trainer.parameters(),
-                                  .measure_again = run.measure_again});
+                                  .measure_again = run.measure_again,
+                                  .meter = meter ? meter->describe() : ""});
   };
   comm::run_with_heartbeat(context.channel, begin, "begin of the run's folder");
   const runtime::FinishedRun done = run_recorded(trainer, folder.get(), run, prepared, context);

@@ -100,7 +100,8 @@ RunFolder::RunFolder(const Parts& parts)
       progress_options_(progress_options(parts)),
       out_(parts.out),
       parameters_(parts.parameters),
-      measure_again_(parts.measure_again) {
+      measure_again_(parts.measure_again),
+      meter_(parts.meter) {
   tidy(parts);
   for (const char* const file : {"summary.json", "report.html"})  // the run has not ended
     io::remove_own_file(folder_ / file);
@@ -195,9 +196,13 @@ void RunFolder::add_known(record::RunSummary& summary, Seconds total) const {
   summary.to_first_step = to_first_step_;
   summary.parameters = parameters_;
   summary.planned = planned_ranks(prepared_);
+  summary.examples = job_.train.batch;
+  summary.meter = meter_;
   if (prepared_.forecast) {
     summary.has_earlier_costs = prepared_.forecast->has_earlier_costs;
     summary.predicted_step = prepared_.forecast->simulation.step;
+    if (const Joules energy = prepared_.forecast->simulation.energy.all(); energy > Joules(0))
+      summary.predicted_energy = energy * prepared_.plan.replicas;
   }
 }
 

@@ -43,6 +43,7 @@ class RunFolder final : public runtime::Observer {
     std::int64_t steps_done = 0;  ///< > 0: resumes the folder's run after these
     record::ParameterCount parameters = {};
     std::string measure_again = {};  ///< command that does so, for prediction_note()
+    std::string meter = {};          ///< as in record::RunSummary
   };
   explicit RunFolder(const Parts& parts);
   ~RunFolder() override { close(); }
@@ -114,7 +115,7 @@ class RunFolder final : public runtime::Observer {
   Seconds to_first_step_{0};
   bool is_told_ = false;  ///< whether a missing folder was reported
   const record::ParameterCount parameters_;
-  const std::string measure_again_;
+  const std::string measure_again_, meter_;
 };
 
 }  // namespace trireme::app

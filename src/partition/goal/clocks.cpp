@@ -5,6 +5,7 @@
 #include "values/lookup.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -139,6 +140,29 @@ bool has_clocks(const Problem& problem) {
   const auto& ranks = problem.platform.ranks;
   return std::any_of(ranks.begin(), ranks.begin() + problem.stages,
                      [](const chain::RankSpec& rank) { return !rank.clocks.empty(); });
+}
+
+plan::Plan with_clock_per_rank(const Problem& problem, plan::Plan plan) {
+  clocks_of(problem.platform, plan);
+  std::vector<std::string> fastest(at(plan::ranks_of(plan)));
+  std::vector<double> least(fastest.size(), std::numeric_limits<double>::infinity());
+  const auto look = [&](const plan::StagePlan& stage, const std::string& name) {
+    double time = 1;
+    for (const chain::Clock& clock : problem.platform.ranks[at(stage.rank)].clocks)
+      if (clock.name == name) time = clock.time;
+    if (time >= least[at(stage.rank)]) return;
+    least[at(stage.rank)] = time;
+    fastest[at(stage.rank)] = name;
+  };
+  for (const plan::StagePlan& stage : plan.stages) {
+    look(stage, stage.forward_clock);
+    look(stage, stage.backward_clock);
+  }
+  for (plan::StagePlan& stage : plan.stages)
+    stage.forward_clock = stage.backward_clock = fastest[at(stage.rank)];
+  plan::Plan usual = plan::at_usual_clocks(plan);
+  std::optional<plan::Plan> fits = predicted_again(problem, std::move(plan));
+  return fits ? *std::move(fits) : predicted_again(problem, usual).value_or(usual);
 }
 
 plan::Plan with_clocks(const Problem& problem, plan::Plan plan, Seconds deadline) {

@@ -124,9 +124,7 @@ void Trade::try_clocks(Seconds fastest) {
   for (const Seconds deadline : deadlines) {
     std::vector<plan::Plan> usual;
     for (const plan::Plan& plan : plans_)
-      if (plan.step <= deadline &&
-          std::none_of(plan.stages.begin(), plan.stages.end(), plan::has_clocks))
-        usual.push_back(plan);
+      if (plan.step <= deadline && !plan::names_clocks(plan)) usual.push_back(plan);
     if (usual.size() > kClocked) usual.erase(usual.begin(), usual.end() - kClocked);
     for (plan::Plan& plan : usual) plan = with_clocks(question_, std::move(plan), deadline);
     slowed.insert(slowed.end(), usual.begin(), usual.end());

@@ -162,7 +162,7 @@ std::vector<Bytes> room_of(const Problem& problem, const plan::Plan& plan) {
 
 std::vector<simulate::LayerClocks> clocks_of(const chain::Platform& platform,
                                              const plan::Plan& plan) {
-  if (std::none_of(plan.stages.begin(), plan.stages.end(), plan::has_clocks)) return {};
+  if (!plan::names_clocks(plan)) return {};
   std::vector<simulate::LayerClocks> clocks(at(plan.stages.back().program.last_layer + 1));
   for (const plan::StagePlan& stage : plan.stages) {
     const chain::RankSpec& rank = platform.ranks[at(stage.rank)];
