@@ -27,7 +27,6 @@ struct Answer {
   double bound = 0;                                ///< joules, seconds or bytes
 };
 
-std::optional<Solution> without_search(const Problem& problem, const Freedom& freedom);
 Answer ask(const Problem& problem, const Freedom& freedom, Aim aim);
 void attempt(const Problem& problem, const Model& model, const MilpLimits& limits, Answer& answer);
 std::optional<Schedule> start_for(const Problem& problem, const Freedom& freedom);
@@ -62,13 +61,6 @@ Result solve_poet(const Problem& problem, const Freedom& freedom) {
 
 namespace {
 
-// Computing every node once is the best there is.
-std::optional<Solution> without_search(const Problem& problem, const Freedom& freedom) {
-  Result result = solve_keep_all(problem, freedom);
-  auto* const solution = std::get_if<Solution>(&result);
-  return solution != nullptr ? std::optional(std::move(*solution)) : std::nullopt;
-}
-
 Answer ask(const Problem& problem, const Freedom& freedom, Aim aim) {
   Answer answer{.schedule = start_for(problem, freedom)};
   const Question question{.aim = aim,
@@ -85,7 +77,10 @@ Answer ask(const Problem& problem, const Freedom& freedom, Aim aim) {
 }
 
 std::optional<Schedule> start_for(const Problem& problem, const Freedom& freedom) {
-  if (!freedom.start) return greedy_schedule(problem, freedom);
+  if (!freedom.start) {
+    std::optional<Schedule> chain = chain_schedule(problem, freedom);
+    return chain ? chain : greedy_schedule(problem, freedom);
+  }
   const graph::Replayed replayed = replay(problem, *freedom.start);
   const bool fits = !replayed.fault && is_in_time(problem, replayed.outcome);
   return fits ? freedom.start : std::nullopt;

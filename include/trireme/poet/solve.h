@@ -47,11 +47,11 @@ struct Infeasible {
 
 using Result = std::variant<Solution, Infeasible>;
 
-/// "keep_all", "greedy", "poet": in the order in which tables show them.
+/// "keep_all", "greedy", "poet_chain", "poet": in the order in which tables show them.
 const std::vector<std::string>& solver_names();
 
-/// Every Solution is verified by replay. Throws InputError for an unknown name, and for "poet" in a
-/// build without HiGHS.
+/// Every Solution is verified by replay. Throws InputError for an unknown name, for "poet" in a
+/// build without HiGHS, and for "poet_chain" with a graph that is no chain.
 Result solve(std::string_view solver, const graph::Problem& problem, const Freedom& freedom);
 
 }  // namespace trireme::poet
