@@ -22,10 +22,9 @@ struct Solver {
   Result (*solve)(const Problem& problem, const Freedom& freedom);
 };
 
-constexpr Solver kSolvers[] = {{"keep_all", solve_keep_all},
-                               {"greedy", solve_greedy},
-                               {"poet_chain", solve_poet_chain},
-                               {"poet", solve_poet}};
+constexpr Solver kSolvers[] = {{"keep_all", solve_keep_all},     {"greedy", solve_greedy},
+                               {"capuchin", solve_capuchin},     {"pofo", solve_pofo},
+                               {"poet_chain", solve_poet_chain}, {"poet", solve_poet}};
 
 void verify(const Problem& problem, const Solution& solution);
 

@@ -18,6 +18,13 @@ Result solve_greedy(const graph::Problem& problem, const Freedom& freedom);
 std::optional<graph::Schedule> greedy_schedule(const graph::Problem& problem,
                                                const Freedom& freedom);
 
+/// Swaps and recomputes by the rules of Capuchin.
+Result solve_capuchin(const graph::Problem& problem, const Freedom& freedom);
+
+/// The graph as a chain of blocks, planned by POFO (blocks.h). Throws InputError for a graph that
+/// has no such order.
+Result solve_pofo(const graph::Problem& problem, const Freedom& freedom);
+
 /// Tables over the parts of a chain (chain_tables.h). Throws InputError for a graph that is none.
 Result solve_poet_chain(const graph::Problem& problem, const Freedom& freedom);
 /// Its schedule; nothing if it finds none or the graph is no chain.

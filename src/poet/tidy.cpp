@@ -41,20 +41,19 @@ class Tidying {
 /// Moves copies in to earlier places and drops to later ones.
 class Spreading {
  public:
-  Spreading(const Problem& problem, const Schedule& schedule)
-      : problem_(problem), schedule_(schedule), held_(replay(problem, schedule).held) {}
+  Spreading(const Problem& problem, const Schedule& schedule);
   Schedule run() &&;
 
  private:
   void begin_earlier(std::size_t at);
   void drop_later(std::size_t at);
-  bool fits(std::size_t at, Bytes more) const;
+  bool swap_with_next(std::size_t at);
+  Bytes change(const Action& action) const;
   Seconds time(const Action& action) const;
-  void swap_with_next(std::size_t at);
 
   const Problem& problem_;
   Schedule schedule_;
-  std::vector<Bytes> held_;  ///< by action, while it runs
+  std::vector<Bytes> held_{};  ///< by action, after it
 };
 
 }  // namespace
@@ -117,6 +116,12 @@ void Tidying::use(int node) {
   is_needed_[static_cast<std::size_t>(node)] = true;
 }
 
+Spreading::Spreading(const Problem& problem, const Schedule& schedule)
+    : problem_(problem), schedule_(schedule) {
+  Bytes held{0};
+  for (const Action& action : schedule) held_.push_back(held += change(action));
+}
+
 Schedule Spreading::run() && {
   for (std::size_t at = 0; at < schedule_.size(); ++at) {
     if (schedule_[at].op == Op::kCopyIn) begin_earlier(at);
@@ -131,48 +136,45 @@ void Spreading::begin_earlier(std::size_t at) {
   const int node = schedule_[at].node;
   Seconds hidden{0};
   while (at > 0 && hidden < problem_.cost(node).in) {
-    const Action& before = schedule_[at - 1];
-    if (before.node == node || before.op == Op::kCopyIn) return;
-    if (!fits(at - 1, problem_.graph.node(node).bytes)) return;
+    const Action before = schedule_[at - 1];
+    if (before.node == node || before.op == Op::kCopyIn || !swap_with_next(at - 1)) return;
     hidden += time(before);
     --at;
-    swap_with_next(at);
-    held_[at] = held_[at + 1];
-    held_[at + 1] += problem_.graph.node(node).bytes;
   }
 }
 
 // Only of what is being copied out.
 void Spreading::drop_later(std::size_t at) {
   const int node = schedule_[at].node;
-  Seconds left{0};
-  for (std::size_t k = at; k-- > 0 && schedule_[k].node != node;) left -= time(schedule_[k]);
-  const auto is_out = [&](const Action& action) {
-    return action.op == Op::kCopyOut && action.node == node;
-  };
-  const auto end = schedule_.begin() + static_cast<std::ptrdiff_t>(at);
-  if (at == 0 || std::find_if(schedule_.begin(), end, is_out) == end) return;
-  left += problem_.cost(node).out;
+  Seconds left = problem_.cost(node).out;
+  std::size_t out = at;
+  while (out > 0 && schedule_[out] != Action{Op::kCopyOut, node}) left -= time(schedule_[out--]);
+  if (schedule_[out] != Action{Op::kCopyOut, node}) return;
   while (at + 1 < schedule_.size() && left > Seconds(0)) {
-    const Action& next = schedule_[at + 1];
-    if (next.node == node || !fits(at + 1, problem_.graph.node(node).bytes)) return;
+    const Action next = schedule_[at + 1];
+    if (next.node == node || !swap_with_next(at)) return;
     left -= time(next);
-    swap_with_next(at);
-    held_[at] = held_[at + 1] + problem_.graph.node(node).bytes;
     ++at;
   }
 }
 
-bool Spreading::fits(std::size_t at, Bytes more) const {
-  return problem_.memory == Bytes(0) || held_[at] + more <= problem_.memory;
+// If there is memory for the later action before the earlier one.
+bool Spreading::swap_with_next(std::size_t at) {
+  const Bytes held = held_[at] - change(schedule_[at]) + change(schedule_[at + 1]);
+  if (problem_.memory > Bytes(0) && held > problem_.memory) return false;
+  std::swap(schedule_[at], schedule_[at + 1]);
+  held_[at] = held;
+  return true;
+}
+
+Bytes Spreading::change(const Action& action) const {
+  const Bytes size = problem_.graph.node(action.node).bytes;
+  if (action.op == Op::kDrop) return -size;
+  return action.op == Op::kCopyOut ? Bytes(0) : size;
 }
 
 Seconds Spreading::time(const Action& action) const {
   return action.op == Op::kCompute ? problem_.cost(action.node).time : Seconds(0);
-}
-
-void Spreading::swap_with_next(std::size_t at) {
-  std::swap(schedule_[at], schedule_[at + 1]);
 }
 
 }  // namespace
