@@ -8,6 +8,7 @@
 // everything takes.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "memory.h"
 #include "model.h"
 #include "original.h"
 #include "poet/graphs.h"
@@ -81,13 +82,6 @@ graph::Graph bert24() {
   graph::Graph graph = chain_with_backward(Bytes(128 * 4), blocks);
   graph.name = "bert-24";
   return graph;
-}
-
-void limit_memory(graph::Problem& problem, int share) {
-  problem.memory = Bytes(0);
-  const Bytes most = replay(problem, keep_all(problem.graph)).outcome.peak;
-  const Bytes least = widest(problem.graph).bytes;
-  problem.memory = least + Bytes((most - least).count() * share / 100);
 }
 
 std::string gap_of(double best, double bound) {

@@ -27,10 +27,10 @@ struct Answer {
   double bound = 0;                                ///< joules, seconds or bytes
 };
 
-std::optional<Solution> without_search(const Problem& problem, const Freedom& freedom);
 Answer ask(const Problem& problem, const Freedom& freedom, Aim aim);
 void attempt(const Problem& problem, const Model& model, const MilpLimits& limits, Answer& answer);
 std::optional<Schedule> start_for(const Problem& problem, const Freedom& freedom);
+std::optional<Schedule> quick_schedule(const Problem& problem, const Freedom& freedom);
 void check(const Problem& problem, const Schedule& schedule, const Model& model,
            const MilpResult& result);
 bool is_better(const Problem& problem, const Schedule& schedule, const Schedule& than, Aim aim);
@@ -62,13 +62,6 @@ Result solve_poet(const Problem& problem, const Freedom& freedom) {
 
 namespace {
 
-// Computing every node once is the best there is.
-std::optional<Solution> without_search(const Problem& problem, const Freedom& freedom) {
-  Result result = solve_keep_all(problem, freedom);
-  auto* const solution = std::get_if<Solution>(&result);
-  return solution != nullptr ? std::optional(std::move(*solution)) : std::nullopt;
-}
-
 Answer ask(const Problem& problem, const Freedom& freedom, Aim aim) {
   Answer answer{.schedule = start_for(problem, freedom)};
   const Question question{.aim = aim,
@@ -85,10 +78,22 @@ Answer ask(const Problem& problem, const Freedom& freedom, Aim aim) {
 }
 
 std::optional<Schedule> start_for(const Problem& problem, const Freedom& freedom) {
-  if (!freedom.start) return greedy_schedule(problem, freedom);
+  if (!freedom.start) return quick_schedule(problem, freedom);
   const graph::Replayed replayed = replay(problem, *freedom.start);
   const bool fits = !replayed.fault && is_in_time(problem, replayed.outcome);
   return fits ? freedom.start : std::nullopt;
+}
+
+// The best of what takes milliseconds.
+std::optional<Schedule> quick_schedule(const Problem& problem, const Freedom& freedom) {
+  std::optional<Schedule> best = chain_schedule(problem, freedom);
+  if (!best) best = greedy_schedule(problem, freedom);
+  const Result result = solve_capuchin(problem, freedom);
+  const auto* const other = std::get_if<Solution>(&result);
+  if (other == nullptr) return best;
+  const bool is_less = !best || value_of(other->outcome, freedom.objective) <
+                                    value_of(replay(problem, *best).outcome, freedom.objective);
+  return is_less ? other->schedule : best;
 }
 
 // From the schedule so far to a better one.
@@ -135,12 +140,14 @@ double value_of(const graph::Outcome& outcome, Aim aim) {
   return 0;
 }
 
+// With clocks the program's own bound may be weaker than the least that any schedule takes.
 Solution solution_of(const Problem& problem, const Freedom& freedom, const Answer& answer) {
   const graph::Outcome outcome = replay(problem, *answer.schedule).outcome;
+  const double bound = std::max(answer.bound, least_value(problem, freedom.objective));
   return Solution{.schedule = *answer.schedule,
                   .outcome = outcome,
                   .is_optimal = answer.is_optimal,
-                  .bound = std::min(value_of(outcome, freedom.objective), answer.bound)};
+                  .bound = std::min(value_of(outcome, freedom.objective), bound)};
 }
 
 // Twice the time of the start, if less is asked for. Else that of a schedule that does everything

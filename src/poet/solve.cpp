@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 namespace trireme::poet {
 namespace {
@@ -21,8 +22,9 @@ struct Solver {
   Result (*solve)(const Problem& problem, const Freedom& freedom);
 };
 
-constexpr Solver kSolvers[] = {
-    {"keep_all", solve_keep_all}, {"greedy", solve_greedy}, {"poet", solve_poet}};
+constexpr Solver kSolvers[] = {{"keep_all", solve_keep_all},     {"greedy", solve_greedy},
+                               {"capuchin", solve_capuchin},     {"pofo", solve_pofo},
+                               {"poet_chain", solve_poet_chain}, {"poet", solve_poet}};
 
 void verify(const Problem& problem, const Solution& solution);
 
@@ -70,6 +72,12 @@ Result solve_keep_all(const Problem& problem, const Freedom& freedom) {
   }
   const double value = value_of(outcome, freedom.objective);
   return Solution{.schedule = schedule, .outcome = outcome, .is_optimal = true, .bound = value};
+}
+
+std::optional<Solution> without_search(const Problem& problem, const Freedom& freedom) {
+  Result result = solve_keep_all(problem, freedom);
+  auto* const solution = std::get_if<Solution>(&result);
+  return solution != nullptr ? std::optional(std::move(*solution)) : std::nullopt;
 }
 
 double value_of(const graph::Outcome& outcome, Objective objective) {

@@ -18,9 +18,24 @@ Result solve_greedy(const graph::Problem& problem, const Freedom& freedom);
 std::optional<graph::Schedule> greedy_schedule(const graph::Problem& problem,
                                                const Freedom& freedom);
 
+/// Swaps and recomputes by the rules of Capuchin.
+Result solve_capuchin(const graph::Problem& problem, const Freedom& freedom);
+
+/// The graph as a chain of blocks, planned by POFO (blocks.h). Throws InputError for a graph that
+/// has no such order.
+Result solve_pofo(const graph::Problem& problem, const Freedom& freedom);
+
+/// Tables over the parts of a chain (chain_tables.h). Throws InputError for a graph that is none.
+Result solve_poet_chain(const graph::Problem& problem, const Freedom& freedom);
+/// Its schedule; nothing if it finds none or the graph is no chain.
+std::optional<graph::Schedule> chain_schedule(const graph::Problem& problem,
+                                              const Freedom& freedom);
+
 /// The best schedule of a mixed-integer program (model.h).
 Result solve_poet(const graph::Problem& problem, const Freedom& freedom);
 
+/// keep_all's solution, the best there is, if it fits.
+std::optional<Solution> without_search(const graph::Problem& problem, const Freedom& freedom);
 /// What `freedom` minimizes: joules or seconds.
 double value_of(const graph::Outcome& outcome, Objective objective);
 bool is_in_time(const graph::Problem& problem, const graph::Outcome& outcome);
