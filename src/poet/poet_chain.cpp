@@ -72,6 +72,12 @@ class ChainSearch {
   double least_ = std::numeric_limits<double>::infinity();
 };
 
+/// Tables know no transient bytes: as many as any node needs are kept free all the time.
+struct Plain {
+  Problem problem;
+  Bytes margin;
+};
+Plain without_transients(const Problem& problem);
 Links links_or_throw(const graph::Graph& graph);
 Infeasible why_not(const Problem& problem, const Freedom& freedom, const Links& links);
 Bytes least_memory(const Problem& problem, const Freedom& freedom, const Links& links);
@@ -82,18 +88,34 @@ Seconds least_time(const Problem& problem, const Freedom& freedom);
 Result solve_poet_chain(const Problem& problem, const Freedom& freedom) {
   const Links links = links_or_throw(problem.graph);
   if (auto solution = without_search(problem, freedom)) return *std::move(solution);
-  if (auto solution = ChainSearch(problem, freedom, links).run()) return *std::move(solution);
-  return why_not(problem, freedom, links);
+  const Plain plain = without_transients(problem);
+  if (auto solution = ChainSearch(plain.problem, freedom, links).run()) {
+    solution->outcome = replay(problem, solution->schedule).outcome;
+    return *std::move(solution);
+  }
+  Infeasible why = why_not(plain.problem, freedom, links);
+  why.least_memory += plain.margin;
+  return why;
 }
 
 std::optional<Schedule> chain_schedule(const Problem& problem, const Freedom& freedom) {
   const auto links = links_of(problem.graph);
   if (!std::holds_alternative<Links>(links)) return std::nullopt;
-  const auto solution = ChainSearch(problem, freedom, std::get<Links>(links)).run();
+  const Plain plain = without_transients(problem);
+  const auto solution = ChainSearch(plain.problem, freedom, std::get<Links>(links)).run();
   return solution ? std::optional(solution->schedule) : std::nullopt;
 }
 
 namespace {
+
+Plain without_transients(const Problem& problem) {
+  Plain plain{problem, Bytes(0)};
+  for (graph::Node& node : plain.problem.graph.nodes)
+    plain.margin = std::max(plain.margin, std::exchange(node.transient, Bytes(0)));
+  if (problem.memory > Bytes(0))
+    plain.problem.memory = std::max(Bytes(1), problem.memory - plain.margin);
+  return plain;
+}
 
 Links links_or_throw(const graph::Graph& graph) {
   auto links = links_of(graph);

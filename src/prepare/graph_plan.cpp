@@ -2,6 +2,7 @@
 #include "graph_plan.h"
 
 #include "policy_plan.h"
+#include "question.h"
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -9,6 +10,7 @@
 #include "trireme/graph/lower.h"
 #include "trireme/graph/problem.h"
 #include "trireme/graph/timeline.h"
+#include "trireme/partition/goal.h"
 #include "trireme/poet/solve.h"
 #include "trireme/prepare/job_platform.h"
 #include "trireme/prepare/measured_chain.h"
@@ -40,10 +42,33 @@ struct Task {
   Bytes fixed() const { return costs.fixed + costs.kept; }
 };
 
+/// Plans one micro-batch for what the job asks for.
+class GraphPlanner {
+ public:
+  GraphPlanner(const config::JobSpec& job, const Task& task, std::ostream& out);
+  std::variant<graph::Plan, Misfit> run();
+
+ private:
+  /// By keep_all where that fits, which takes the least time and energy.
+  poet::Result solved() const;
+  std::variant<graph::Plan, Misfit> plan_of(const poet::Result& result) const;
+  Misfit too_late(Seconds fastest) const;
+  /// A budget with which the fastest schedule of all is in time; 0: there is none.
+  Bytes in_time_budget() const;
+  Seconds step_of(Seconds micro_batch) const { return micro_batches_ * micro_batch + update_; }
+
+  std::string solver_;
+  partition::Goal goal_;
+  const Task& task_;
+  std::ostream& out_;
+  double micro_batches_;
+  Seconds update_;
+  graph::Problem problem_;
+  poet::Freedom freedom_;
+};
+
 Task measured_task(const config::JobSpec& job, const model::ChainModel& model,
                    const ranks::RankContext& context, std::ostream& out);
-std::variant<graph::Plan, Misfit> planned(const config::JobSpec& job, const Task& task,
-                                          std::ostream& out);
 graph::Plan given(const config::JobSpec& job, const Task& task);
 Prepared carried_out(const config::JobSpec& job, const model::ChainModel& model, Task task,
                      graph::Plan plan);
@@ -61,9 +86,13 @@ std::variant<Prepared, Misfit> prepare_graph(const config::JobSpec& job,
   if (context.channel.size() != 1)
     throw InputError(concat("a model that is a graph runs on one rank, but there are ",
                             context.channel.size(), ": start it without mpirun"));
+  if (needs_joules(job))
+    job.fail("plan.objective",
+             "is energy, but nothing says what energy costs: give the watts of the rank while it "
+             "computes (energy.busy_w) and waits (energy.idle_w)");
   Task task = measured_task(job, model, context, out);
   std::variant<graph::Plan, Misfit> plan =
-      job.plan.file.empty() ? planned(job, task, out)
+      job.plan.file.empty() ? GraphPlanner(job, task, out).run()
                             : std::variant<graph::Plan, Misfit>(given(job, task));
   if (auto* const misfit = std::get_if<Misfit>(&plan)) return std::move(*misfit);
   Prepared prepared =
@@ -88,12 +117,12 @@ Task measured_task(const config::JobSpec& job, const model::ChainModel& model,
 Misfit misfit_of(const Task& task, Bytes least, bool is_exact) {
   const Bytes needed = task.fixed() + least;
   return {.infeasible = {.rank = 0,
-                               .first_layer = 1,
-                               .last_layer = task.costs.graph.size() - 1,
-                               .needed = needed,
-                               .available = task.rank().memory,
-                               .least_budget = needed},
-                .is_exact = is_exact};
+                         .first_layer = 1,
+                         .last_layer = task.costs.graph.size() - 1,
+                         .needed = needed,
+                         .available = task.rank().memory,
+                         .least_budget = needed},
+          .is_exact = is_exact};
 }
 
 std::string solver_of(const config::JobSpec& job) {
@@ -106,34 +135,76 @@ std::string solver_of(const config::JobSpec& job) {
   return job.plan.solver;
 }
 
-std::variant<graph::Plan, Misfit> planned(const config::JobSpec& job, const Task& task,
-                                          std::ostream& out) {
-  const std::string solver = solver_of(job);
-  graph::Problem problem = task.problem;
-  if (problem.memory > Bytes(0))
-    problem.memory = std::max(Bytes(1), problem.memory - task.fixed());
-  const poet::Freedom freedom{.objective = poet::Objective::kTime, .limit = kPlanning, .gap = kGap};
-  poet::Result result = poet::solve("keep_all", problem, freedom);
-  const bool is_settled = std::holds_alternative<poet::Solution>(result) || solver == "keep_all";
-  if (!is_settled) {
-    const ranks::StopsAtOnce nothing_to_save("a plan is made");
-    out << "planning ..." << std::endl;
-    result = poet::solve(solver, problem, freedom);
-    ::malloc_trim(0);  // what the solver took, up to gigabytes, that malloc would keep
-  }
+GraphPlanner::GraphPlanner(const config::JobSpec& job, const Task& task, std::ostream& out)
+    : solver_(solver_of(job)),
+      goal_(goal_of(job)),
+      task_(task),
+      out_(out),
+      micro_batches_(config::micro_batches(job)),
+      update_(task.costs.update),
+      problem_(task.problem),
+      freedom_{.objective = poet::Objective::kTime, .limit = kPlanning, .gap = kGap} {
+  if (problem_.memory > Bytes(0))
+    problem_.memory = std::max(Bytes(1), problem_.memory - task.fixed());
+}
+
+// A deadline is compared with the fastest step, which a factor is of.
+std::variant<graph::Plan, Misfit> GraphPlanner::run() {
+  const bool is_for_energy = goal_.objective == partition::Objective::kEnergy;
+  if (is_for_energy && goal_.deadline.is_any()) freedom_.objective = poet::Objective::kEnergy;
+  const poet::Result result = solved();
+  const auto* const fastest = std::get_if<poet::Solution>(&result);
+  if (goal_.deadline.is_any() || fastest == nullptr) return plan_of(result);
+  const Seconds step = step_of(fastest->outcome.time), deadline = goal_.deadline.of(step);
+  if (step > deadline) return too_late(step);
+  if (!is_for_energy) return plan_of(result);
+  problem_.deadline = (deadline - update_) / micro_batches_;
+  freedom_.objective = poet::Objective::kEnergy;
+  freedom_.start = fastest->schedule;
+  return plan_of(solved());
+}
+
+poet::Result GraphPlanner::solved() const {
+  poet::Result result = poet::solve("keep_all", problem_, freedom_);
+  if (std::holds_alternative<poet::Solution>(result) || solver_ == "keep_all") return result;
+  const ranks::StopsAtOnce nothing_to_save("a plan is made");
+  out_ << "planning ..." << std::endl;
+  result = poet::solve(solver_, problem_, freedom_);
+  ::malloc_trim(0);  // what the solver took, up to gigabytes, that malloc would keep
+  return result;
+}
+
+std::variant<graph::Plan, Misfit> GraphPlanner::plan_of(const poet::Result& result) const {
   if (const auto* const why = std::get_if<poet::Infeasible>(&result)) {
-    const Bytes least = std::max(why->least_memory, problem.memory + Bytes(1));
-    return misfit_of(task, least, why->is_proven && why->least_memory > Bytes(0));
+    const Bytes least = std::max(why->least_memory, problem_.memory + Bytes(1));
+    return misfit_of(task_, least, why->is_proven && why->least_memory > Bytes(0));
   }
   const auto& found = std::get<poet::Solution>(result);
-  const double value = found.outcome.time.count();
+  const double value = freedom_.objective == poet::Objective::kEnergy
+                           ? found.outcome.energy().count()
+                           : found.outcome.time.count();
   return graph::Plan{.solver = found.solver,
-                     .memory = problem.memory,
+                     .memory = problem_.memory,
                      .step = found.outcome.time,
                      .energy = found.outcome.energy(),
                      .peak = found.outcome.peak,
                      .gap = found.is_optimal ? 0 : std::max(0.0, 1 - found.bound / value),
                      .schedule = found.schedule};
+}
+
+Misfit GraphPlanner::too_late(Seconds fastest) const {
+  Misfit misfit = misfit_of(task_, Bytes(0), false);
+  misfit.infeasible.reason = plan::Infeasible::Reason::kDeadline;
+  misfit.infeasible.least_step = fastest;
+  misfit.infeasible.least_budget = in_time_budget();
+  return misfit;
+}
+
+Bytes GraphPlanner::in_time_budget() const {
+  graph::Problem unlimited = problem_;
+  unlimited.memory = Bytes(0);
+  const graph::Outcome all = replay(unlimited, keep_all(unlimited.graph)).outcome;
+  return step_of(all.time) <= goal_.deadline.time ? task_.fixed() + all.peak : Bytes(0);
 }
 
 graph::Plan given(const config::JobSpec& job, const Task& task) {

@@ -34,14 +34,14 @@ class GraphTraining : public testing::Test {
   }
 
   TemporaryFolder folder_;
-  std::string job_ = folder_.file(
-      "job.yaml",
-      "model: {kind: resnet, depth: 18, image_size: 16, width: 8, grain: operator}\n"
-      "data: {kind: synthetic, examples: 64, validation_fraction: 0.25}\n"
-      "train: {steps: 3, batch: 8, micro_batch: 4, validate_every: 2}\n"
-      "plan: {solver: greedy}\n"  // poet takes the time that it is given
-      "threads: 1\n"
-      "checkpoint: {every: 2}\n");
+  std::string job_ =
+      folder_.file("job.yaml",
+                   "model: {kind: resnet, depth: 18, image_size: 16, width: 8, grain: operator}\n"
+                   "data: {kind: synthetic, examples: 64, validation_fraction: 0.25}\n"
+                   "train: {steps: 3, batch: 8, micro_batch: 4, validate_every: 2}\n"
+                   "plan: {solver: greedy}\n"  // poet takes the time that it is given
+                   "threads: 1\n"
+                   "checkpoint: {every: 2}\n");
 };
 
 std::string budget(std::int64_t bytes) {
@@ -55,8 +55,8 @@ TEST_F(GraphTraining, HasTheSameBitsInLessMemory) {
   const json& rank = free["ranks"][0];
   const std::int64_t peak = rank["peak_bytes"], fixed = rank["static_bytes"];
 
-  const CommandResult run = train("tight", budget(fixed + (peak - fixed) / 2) +
-                                               " --set memory.disk_budget=1GiB");
+  const CommandResult run =
+      train("tight", budget(fixed + (peak - fixed) / 2) + " --set memory.disk_budget=1GiB");
 
   ASSERT_EQ(run.exit_code, 0) << run.errors;
   EXPECT_THAT(run.out, HasSubstr("plan: greedy, "));
@@ -102,6 +102,24 @@ TEST_F(GraphTraining, TooSmallABudgetEndsWith3AndNamesOneThatWorks) {
   EXPECT_FALSE(std::filesystem::exists(run_folder("none") + "/job.yaml"));
 }
 
+// With copies that cost nothing but watts, less energy than the fastest step takes.
+TEST_F(GraphTraining, PlansForEnergyAndADeadline) {
+  const std::string power = " --set 'energy={busy_w: 30, idle_w: 1, copy_out_w: 1, copy_in_w: 1}'";
+
+  const CommandResult run =
+      train("energy", power + " --set plan.objective=energy" + " --set plan.deadline=100x");
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_GT(summary("energy")["energy_j"]["predicted_step"], 0);
+
+  const CommandResult late = train("late", power + " --set plan.deadline=1us");
+  EXPECT_EQ(late.exit_code, 3);
+  EXPECT_THAT(late.errors, AllOf(HasSubstr("plan.deadline is 1us"), HasSubstr("or later")));
+
+  const CommandResult without = train("none", "--set plan.objective=energy");
+  EXPECT_EQ(without.exit_code, 2);
+  EXPECT_THAT(without.errors, HasSubstr("energy.busy_w"));
+}
+
 TEST_F(GraphTraining, RefusesWhatOnlyChainsHave) {
   EXPECT_THAT(train("x", "--set pipeline.stages=2").errors,
               AllOf(HasSubstr("pipeline.stages"), HasSubstr("model.grain: block")));
@@ -115,11 +133,11 @@ TEST_F(GraphTraining, RefusesWhatOnlyChainsHave) {
 TEST_F(GraphTraining, IsProfiledToAGraphThatCanBePlanned) {
   const std::string graph = (folder_.path() / "graph.yaml").string();
   ASSERT_EQ(trireme("profile", "-o " + graph).exit_code, 0);
-  const std::string device = folder_.file(
-      "device.yaml", "format: trireme-platform/1\nranks: [{memory_bytes: 4MiB}]\n");
+  const std::string device =
+      folder_.file("device.yaml", "format: trireme-platform/1\nranks: [{memory_bytes: 4MiB}]\n");
 
-  const CommandResult plan = run_command(kTrireme + " plan --solver greedy --graph " + graph +
-                                         " --platform " + device);
+  const CommandResult plan =
+      run_command(kTrireme + " plan --solver greedy --graph " + graph + " --platform " + device);
 
   EXPECT_EQ(plan.exit_code, 0) << plan.errors;
   EXPECT_THAT(plan.out, HasSubstr("135 nodes, 68 forward and 67 backward"));

@@ -56,9 +56,8 @@ TEST(LoadGraphPlan, TakesAnyCostsOfTheGraphWhereTheyAreMeasured) {
   again.nodes[1].time = Seconds(2);
   EXPECT_EQ(load_plan(folder / "p.json", again, Costs::kAny), some_plan());
   again.name = "other";
-  EXPECT_THAT(
-      support::input_error([&] { load_plan(folder / "p.json", again, Costs::kAny); }),
-      HasSubstr("give the graph that the plan was made for"));
+  EXPECT_THAT(support::input_error([&] { load_plan(folder / "p.json", again, Costs::kAny); }),
+              HasSubstr("give the graph that the plan was made for"));
 }
 
 TEST(LoadGraphPlan, RefusesThePlanOfAnotherGraphAndBrokenSchedules) {

@@ -5,6 +5,7 @@
 #include "poet/random_problems.h"
 #include "support/trials.h"
 
+#include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/poet/solve.h"
 
@@ -60,6 +61,23 @@ TEST_P(Baselines, AreNeverBetterThanTheBestOfAllSchedules) {
   }
   EXPECT_GE(found, kGraphs / 8);
   EXPECT_GE(worse, 1);
+}
+
+// solve() refuses a schedule that exceeds the memory while something is computed.
+TEST(QuickSolvers, KeepRoomForWhatIsInUseOnlyDuringAComputation) {
+  std::mt19937 random(22);
+  int found = 0;
+  for (int k = 0; k < kGraphs; ++k) {
+    const auto [problem, freedom] = random_instance_with_transients(random, Lanes::kInTurn, 9);
+    for (const char* const solver : {"greedy", "capuchin", "pofo", "poet_chain"}) {
+      try {
+        const Result result = solve(solver, problem, freedom);
+        found += std::holds_alternative<Solution>(result) ? 1 : 0;
+      } catch (const InputError&) {  // a graph that the solver does not take
+      }
+    }
+  }
+  EXPECT_GE(found, kGraphs / 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Solvers, Baselines,

@@ -29,7 +29,8 @@ struct Plan {
 /// `trireme-graph-plan/1`: JSON, with the schedule in compact words and the graph's digest.
 std::string to_json(const Plan& plan, const Graph& graph);
 
-/// Whether a plan must be of a graph with the very same costs. Costs that are measured again differ.
+/// Whether a plan must be of a graph with the very same costs. Costs that are measured again
+/// differ.
 enum class Costs { kSame, kAny };
 
 /// Reads that, or a schedule alone as to_text() and to_compact() write it, which has no
