@@ -159,7 +159,8 @@ void add_plan(CLI::App& app, PlanArguments& arguments) {
       .add_option("--solver", arguments.solver,
                   "A solver's name, 'auto' for the fastest plan that the search finds, 'all' to "
                   "compare every solver; for several stages also joint, madpipe, adapipe, "
-                  "'uniform N', 'block N'")
+                  "'uniform N', 'block N'; with --graph poet, poet_chain, greedy, capuchin, pofo, "
+                  "keep_all")
       ->capture_default_str();
   command
       .add_option("--slots", arguments.slots,
