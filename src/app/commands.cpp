@@ -245,14 +245,14 @@ void add_plan_places(CLI::App& command, PlanArguments& arguments) {
 void add_plan_graph(CLI::App& command, PlanArguments& arguments) {
   command
       .add_option("--time-limit", arguments.time_limit,
-                  "With --graph: seconds after which the best schedule so far is taken")
+                  "With --graph: seconds after which the best schedule so far is taken; with "
+                  "--pareto for each of its plans")
       ->check(CLI::Range(0.001, 1e6))
       ->capture_default_str();
   command.add_flag("--compact", arguments.compact,
                    "With --graph: -o writes the schedule alone, in one line for a device");
   // A graph is planned for one device, whole.
-  for (const char* const other :
-       {"--stages", "--micro-batches", "--schedule", "--cut", "--slots", "--pareto"})
+  for (const char* const other : {"--stages", "--micro-batches", "--schedule", "--cut", "--slots"})
     command.get_option(other)->excludes(command.get_option_no_throw("--graph"));
 }
 

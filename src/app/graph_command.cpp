@@ -2,6 +2,7 @@
 #include "graph_command.h"
 
 #include "exit_code.h"
+#include "trade_off_command.h"
 
 #include "trireme/chain/platform.h"
 #include "trireme/core/error.h"
@@ -114,6 +115,62 @@ int give_up(const graph::Problem& problem, const poet::Infeasible& why, double l
   return kInfeasible;
 }
 
+/// Deadlines of a trade-off between the fastest schedule and that of least energy.
+constexpr int kDeadlines = 10;
+
+/// What a trade-off shows of a schedule.
+plan::Plan shown(const poet::Solution& solution) {
+  const graph::Outcome& outcome = solution.outcome;
+  plan::Plan plan;
+  plan.solver = outcome.offloaded > Bytes(0)
+                    ? concat(solution.solver, ", copies ", to_text(outcome.offloaded))
+                    : solution.solver;
+  plan.step = outcome.time;
+  plan.energy = outcome.energy();
+  plan.recompute = outcome.recompute;
+  return plan;
+}
+
+/// Those of which none is both faster and takes less energy, from the fastest on.
+std::vector<plan::Plan> front_of(std::vector<plan::Plan> plans) {
+  std::sort(plans.begin(), plans.end(), [](const plan::Plan& a, const plan::Plan& b) {
+    return std::pair(a.step, a.energy) < std::pair(b.step, b.energy);
+  });
+  std::vector<plan::Plan> front;
+  for (plan::Plan& plan : plans)
+    if (front.empty() || plan.energy < front.back().energy) front.push_back(std::move(plan));
+  return front;
+}
+
+/// Least energy for deadlines from the fastest step to that of the least energy of all.
+int trade_off_graph(const PlanArguments& arguments, const std::string& solver,
+                    graph::Problem problem, poet::Freedom freedom) {
+  const std::optional<poet::Solution> first = fastest(problem, freedom, solver);
+  if (first) problem.deadline = goal_of(arguments).deadline.of(first->outcome.time);
+  freedom.objective = poet::Objective::kEnergy;
+  if (first) freedom.start = first->schedule;
+  const poet::Result result = poet::solve(solver, problem, freedom);
+  if (const auto* const why = std::get_if<poet::Infeasible>(&result))
+    return give_up(problem, *why, arguments.time_limit);
+  const auto& leanest = std::get<poet::Solution>(result);
+  if (leanest.outcome.energy() <= Joules(0))
+    throw InputError(
+        "--pareto: neither the graph nor the platform says what energy costs; see "
+        "docs/graphs.md");
+  std::vector<plan::Plan> plans{shown(leanest)};
+  if (first) plans.push_back(shown(*first));
+  for (int k = 0; first && k < kDeadlines; ++k) {
+    const Seconds begin = first->outcome.time, end = leanest.outcome.time;
+    problem.deadline = begin + (end - begin) * (static_cast<double>(k) / kDeadlines);
+    const poet::Result one = poet::solve(solver, problem, freedom);
+    const auto* const solution = std::get_if<poet::Solution>(&one);
+    if (solution == nullptr) continue;
+    plans.push_back(shown(*solution));
+    freedom.start = solution->schedule;
+  }
+  return give_trade_off(arguments, front_of(std::move(plans)), problem.graph.name);
+}
+
 }  // namespace
 
 int plan_graph(const PlanArguments& arguments) {
@@ -125,6 +182,7 @@ int plan_graph(const PlanArguments& arguments) {
                           ? poet::Objective::kEnergy
                           : poet::Objective::kTime;
   freedom.limit = Seconds(arguments.time_limit);
+  if (arguments.pareto) return trade_off_graph(arguments, solver, std::move(problem), freedom);
   take_deadline(arguments, solver, problem, freedom);
   const poet::Result result = poet::solve(solver, problem, freedom);
   if (const auto* const why = std::get_if<poet::Infeasible>(&result))

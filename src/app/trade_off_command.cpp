@@ -17,11 +17,14 @@ int trade_off(const PlanArguments& arguments, const partition::Question& questio
   const partition::Traded traded = partition::trade_off(question, goal_of(arguments).deadline);
   if (const auto* why = std::get_if<plan::Infeasible>(&traded.fastest.answer))
     return give_up(arguments, question, *why);
-  const partition::TradeOff& plans = traded.plans;
+  return give_trade_off(arguments, traded.plans, question.chain.name);
+}
+
+int give_trade_off(const PlanArguments& arguments, const std::vector<plan::Plan>& plans,
+                   const std::string& name) {
   const std::string csv = report::trade_off_csv(plans);
   if (!arguments.csv.empty()) io::write_file(arguments.csv, csv);
-  if (!arguments.plot.empty())
-    io::write_file(arguments.plot, report::trade_off_page(plans, question.chain.name));
+  if (!arguments.plot.empty()) io::write_file(arguments.plot, report::trade_off_page(plans, name));
   if (arguments.csv.empty() && arguments.plot.empty()) {
     std::cout << csv;
     return kDone;

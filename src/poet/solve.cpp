@@ -22,9 +22,14 @@ struct Solver {
   Result (*solve)(const Problem& problem, const Freedom& freedom);
 };
 
-constexpr Solver kSolvers[] = {{"keep_all", solve_keep_all},     {"greedy", solve_greedy},
-                               {"capuchin", solve_capuchin},     {"pofo", solve_pofo},
-                               {"poet_chain", solve_poet_chain}, {"poet", solve_poet}};
+Result solve_recompute(const Problem& problem, const Freedom& freedom);
+Result solve_offload(const Problem& problem, const Freedom& freedom);
+
+constexpr Solver kSolvers[] = {
+    {"keep_all", solve_keep_all},        {"greedy", solve_greedy},
+    {"capuchin", solve_capuchin},        {"pofo", solve_pofo},
+    {"poet_chain", solve_poet_chain},    {"poet", solve_poet},
+    {"poet_recompute", solve_recompute}, {"poet_offload", solve_offload}};
 
 void verify(const Problem& problem, const Solution& solution);
 
@@ -107,6 +112,18 @@ Widest widest(const graph::Graph& graph) {
 }
 
 namespace {
+
+Result solve_recompute(const Problem& problem, const Freedom& freedom) {
+  Freedom alone = freedom;
+  alone.may_copy = false;
+  return solve_poet(problem, alone);
+}
+
+Result solve_offload(const Problem& problem, const Freedom& freedom) {
+  Freedom alone = freedom;
+  alone.may_recompute = false;
+  return solve_poet(problem, alone);
+}
 
 void verify(const Problem& problem, const Solution& solution) {
   const graph::Replayed replayed = replay(problem, solution.schedule);

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
 #include <string>
 
 namespace trireme {
@@ -141,6 +142,46 @@ TEST(SimulateGraph, RefusesASchedulesThatCannotRunAndPlansOfOtherGraphs) {
   const CommandResult other = files.simulate(files.path("p.json"));
   EXPECT_EQ(other.exit_code, 2);
   EXPECT_THAT(other.errors, HasSubstr("give the graph that the plan was made for"));
+}
+
+// In 5 bytes: the fastest schedule computes again, that of least energy copies (0.25 J each way).
+TEST(PlanGraph, ParetoGoesFromTheFastestToTheLeastEnergy) {
+  const GraphFolder files;
+  if (!has_poet(files)) GTEST_SKIP() << "needs HiGHS";
+  const std::string csv = files.path("pareto.csv");
+  const CommandResult result = files.plan("--memory 5 --pareto --csv " + csv);
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  std::istringstream lines(text_of(csv));
+  std::string line;
+  std::getline(lines, line);
+  EXPECT_EQ(line, "step_s,energy_j,step_ratio,energy_ratio,recompute_s,plan");
+  double time = 0, energy = 1e9;
+  int plans = 0;
+  while (std::getline(lines, line)) {
+    const double step = std::stod(line), joules = std::stod(line.substr(line.find(',') + 1));
+    EXPECT_GT(step, time);
+    EXPECT_LT(joules, energy);
+    time = step;
+    energy = joules;
+    ++plans;
+  }
+  EXPECT_GE(plans, 1);
+  const json least = json::parse(files.plan("--memory 5 --objective energy --json").out);
+  EXPECT_NEAR(energy, least["predicted"]["energy_j"], 1e-6 * energy);
+}
+
+TEST(PlanGraph, OneOfTheTwoTechniquesAloneIsNeverBetter) {
+  const GraphFolder files;
+  if (!has_poet(files)) GTEST_SKIP() << "needs HiGHS";
+  const auto energy = [&](const std::string& solver) {
+    const CommandResult result =
+        files.plan("--memory 5 --objective energy --json --solver " + solver);
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    return json::parse(result.out)["predicted"]["energy_j"].get<double>();
+  };
+  const double both = energy("poet");
+  EXPECT_LE(both, energy("poet_recompute"));
+  EXPECT_LE(both, energy("poet_offload"));
 }
 
 }  // namespace

@@ -47,16 +47,16 @@ struct Infeasible {
 
 using Result = std::variant<Solution, Infeasible>;
 
-/// "keep_all", "greedy", "capuchin", "pofo", "poet_chain", "poet": in the order in which tables
-/// show them.
+/// "keep_all", "greedy", "capuchin", "pofo", "poet_chain", "poet", and "poet_recompute" and
+/// "poet_offload", which may do one of the two alone: in the order in which tables show them.
 const std::vector<std::string>& solver_names();
 
 /// Whether this build has HiGHS, which "poet" needs.
 bool has_highs();
 
-/// Every Solution is verified by replay. Throws InputError for an unknown name, for "poet" in a
-/// build without HiGHS, for "poet_chain" with a graph that is no chain, and for "pofo" with one
-/// that does not begin with its input and forward nodes.
+/// Every Solution is verified by replay. Throws InputError for an unknown name, for "poet" and
+/// its like in a build without HiGHS, for "poet_chain" with a graph that is no chain, and for
+/// "pofo" with one that does not begin with its input and forward nodes.
 Result solve(std::string_view solver, const graph::Problem& problem, const Freedom& freedom);
 
 }  // namespace trireme::poet
