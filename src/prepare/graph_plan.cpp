@@ -188,7 +188,7 @@ std::variant<graph::Plan, Misfit> GraphPlanner::plan_of(const poet::Result& resu
                      .step = found.outcome.time,
                      .energy = found.outcome.energy(),
                      .peak = found.outcome.peak,
-                     .gap = found.is_optimal ? 0 : std::max(0.0, 1 - found.bound / value),
+                     .gap = std::max(0.0, 1 - found.bound / value),
                      .schedule = found.schedule};
 }
 
