@@ -278,8 +278,8 @@ void say(const Prepared& prepared, std::ostream& out) {
   if (rank.offloaded.values > Bytes(0))
     out << ", " << to_text(rank.offloaded.values) << " of values in the offload tier";
   const std::optional<double>& gap = prepared.graph->plan.gap;
-  if (gap && *gap > 0)
-    out << "; another schedule would be " << to_text(100 * *gap) << " % faster at most";
+  if (gap && *gap > 1e-6)
+    out << "; another schedule would be better by " << report::percent_text(*gap) << " at most";
   out << "\n";
 }
 
