@@ -39,6 +39,8 @@ simulate::Simulation timeline(const Problem& problem, const Schedule& schedule,
         computed[static_cast<std::size_t>(action.node)] = true;
       }
       Event event = event_of(problem, action, span, again);
+      if (event.lane == Lane::kOut) rank.copies_out += event.end - event.begin;
+      if (event.lane == Lane::kIn) rank.copies_in += event.end - event.begin;
       event.action.micro_batch = micro_batch;
       result.events.push_back(event);
     }

@@ -18,6 +18,8 @@ namespace {
 /// Limits on ranks shown, so that browsers stay fast.
 constexpr std::size_t kMostPanels = 16, kMostRows = 64;
 
+/// What a program's numbers stand for: "nodes" of a graph, else "layers".
+std::string_view numbered(const plan::Plan& plan);
 std::string heading(std::string_view text);
 std::string remark(std::string_view text);
 std::string ranks_section(const StepFigures& step);
@@ -28,8 +30,8 @@ std::vector<int> spread(int ranks, std::size_t most);
 /// The ranks with the fullest budgets, in ascending order.
 std::vector<int> fullest(const StepFigures& step, std::size_t most);
 std::string alternatives_section(const plan::Plan& plan);
-std::string stage_section(const plan::StagePlan& stage, const chain::Chain& chain,
-                          const Timelines& timelines);
+std::string stage_section(const plan::Plan& plan, const plan::StagePlan& stage,
+                          const chain::Chain& chain, const Timelines& timelines);
 
 }  // namespace
 
@@ -44,17 +46,27 @@ std::string step_sections(const StepFigures& step, const chain::Chain& chain) {
            html_table(without_empty_columns(stage_rows(step.plan)));
   out += alternatives_section(step.plan);
   for (const plan::StagePlan& stage : step.plan.stages)
-    out += stage_section(stage, chain, step.timelines);
+    out += stage_section(step.plan, stage, chain, step.timelines);
   return out;
 }
 
 std::string shape_text(const plan::Plan& plan) {
   const int layers = plan.stages.empty() ? 0 : plan.stages.back().program.last_layer;
-  return concat(layers, " layers, ", passes_text(plan),
+  return concat(layers, " ", numbered(plan), ", ", passes_text(plan),
                 plan.solver.empty() ? "" : concat(", by ", plan.solver));
 }
 
 namespace {
+
+std::string_view numbered(const plan::Plan& plan) {
+  const auto is_node = [](const program::Action& action) {
+    return action.op == program::Op::kCompute;
+  };
+  const bool is_graph =
+      !plan.stages.empty() && std::any_of(plan.stages.front().program.forward.begin(),
+                                          plan.stages.front().program.forward.end(), is_node);
+  return is_graph ? "nodes" : "layers";
+}
 
 std::string heading(std::string_view text) {
   return element("h2", {}, escaped(text)) + "\n";
@@ -89,7 +101,8 @@ std::string panels_section(const StepFigures& step, const chain::Chain& chain) {
                          " ranks that are nearest to their budgets:"));
   for (const int rank : shown) {
     out += heading(concat("Rank ", rank, ": memory and lanes over one step"));
-    if (rank == shown.front()) out += remark("Numbers in blocks are layers.");
+    if (rank == shown.front())
+      out += remark(concat("Numbers in blocks are ", numbered(step.plan), "."));
     out += rank_panel(step.timelines, chain, rank, step.limits[static_cast<std::size_t>(rank)]);
   }
   return out;
@@ -118,11 +131,13 @@ std::string alternatives_section(const plan::Plan& plan) {
   return heading("Alternatives to this plan") + html_table(alternative_rows(plan));
 }
 
-std::string stage_section(const plan::StagePlan& stage, const chain::Chain& chain,
-                          const Timelines& timelines) {
+std::string stage_section(const plan::Plan& plan, const plan::StagePlan& stage,
+                          const chain::Chain& chain, const Timelines& timelines) {
   const program::StageProgram& program = stage.program;
-  std::string out = heading(concat("Layers ", program.first_layer, " to ", program.last_layer,
-                                   " on rank ", stage.rank, ", for one micro-batch"));
+  const bool is_of_nodes = numbered(plan) == "nodes";
+  std::string out =
+      heading(concat(is_of_nodes ? "Nodes " : "Layers ", program.first_layer, " to ",
+                     program.last_layer, " on rank ", stage.rank, ", for one micro-batch"));
   out += element("pre", {},
                  escaped(concat(
                      plan::has_clocks(stage) ? concat("clocks: ", clocks_text(stage), "\n") : "",

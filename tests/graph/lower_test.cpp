@@ -95,5 +95,16 @@ TEST(Timeline, RepeatsTheStepForEveryMicroBatch) {
   EXPECT_EQ(to_text(step.events.back().action), "2:gradient 5");
 }
 
+TEST(Timeline, SumsTheTimesOfCopies) {
+  Problem problem{.graph = small_graph(), .capacity = Bytes(100), .lanes = Lanes::kBeside};
+  for (int i = 0; i < problem.graph.size(); ++i)
+    problem.costs.push_back({.time = Seconds(1), .out = Seconds(0.25), .in = Seconds(0.5)});
+  const Schedule schedule = parse_schedule("c0-1 o1 c2-3 i1 c4-5", problem.graph);
+  const simulate::Simulation step =
+      timeline(problem, schedule, replay(problem, schedule), {.micro_batches = 2});
+  EXPECT_EQ(step.ranks.at(0).copies_out, Seconds(2 * 0.25));
+  EXPECT_EQ(step.ranks.at(0).copies_in, Seconds(2 * 0.5));
+}
+
 }  // namespace
 }  // namespace trireme::graph

@@ -109,7 +109,8 @@ TEST(Greedy, IsNeverBetterThanPoet) {
 
 TEST(Solvers, AreFoundByName) {
   EXPECT_THAT(solver_names(),
-              testing::ElementsAre("keep_all", "greedy", "capuchin", "pofo", "poet_chain", "poet"));
+              testing::ElementsAre("keep_all", "greedy", "capuchin", "pofo", "poet_chain", "poet",
+                                   "poet_recompute", "poet_offload"));
   for (const std::string& name : solver_names()) {
     EXPECT_EQ(solved(name, unit_chain(3, 0, 1), {}).solver, name);
   }
