@@ -13,6 +13,7 @@
 #include "trireme/io/file.h"
 #include "trireme/io/terminal.h"
 #include "trireme/io/usage.h"
+#include "trireme/poet/solve.h"
 
 #include <CLI/CLI.hpp>
 
@@ -159,8 +160,8 @@ void add_plan(CLI::App& app, PlanArguments& arguments) {
       .add_option("--solver", arguments.solver,
                   "A solver's name, 'auto' for the fastest plan that the search finds, 'all' to "
                   "compare every solver; for several stages also joint, madpipe, adapipe, "
-                  "'uniform N', 'block N'; with --graph poet, poet_chain, greedy, capuchin, pofo, "
-                  "keep_all")
+                  "'uniform N', 'block N'; with --graph " +
+                      join(poet::solver_names(), ", "))
       ->capture_default_str();
   command
       .add_option("--slots", arguments.slots,

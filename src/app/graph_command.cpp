@@ -97,7 +97,8 @@ int give(const PlanArguments& arguments, const graph::Problem& problem, poet::Ob
   return kDone;
 }
 
-int give_up(const graph::Problem& problem, const poet::Infeasible& why, double limit) {
+int give_up(const graph::Problem& problem, const poet::Infeasible& why, const std::string& solver,
+            double limit) {
   std::cerr << "trireme: no schedule of " << visible(problem.graph.name) << " within "
             << to_text(problem.memory);
   if (!std::isinf(problem.deadline.count()))
@@ -106,10 +107,13 @@ int give_up(const graph::Problem& problem, const poet::Infeasible& why, double l
   if (!why.where.empty()) std::cerr << ": " << why.where;
   std::vector<std::string> ways;
   if (why.least_time > problem.deadline)
-    ways.push_back(concat("--deadline ", report::time_text(why.least_time), " or later"));
+    ways.push_back(concat("--deadline ", io::time_of_at_least(why.least_time), " or later"));
   if (why.least_memory > problem.memory)
     ways.push_back(concat("--memory ", io::size_of_at_least(why.least_memory)));
-  if (!why.is_proven) ways.push_back("--time-limit more than " + to_text(Seconds(limit)));
+  const bool is_exact = solver.starts_with("poet") && solver != "poet_chain";
+  if (!why.is_proven)
+    ways.push_back(is_exact ? "--time-limit more than " + to_text(Seconds(limit))
+                            : std::string("--solver poet"));
   if (!ways.empty()) std::cerr << ". Give " << join(ways, ", or ");
   std::cerr << "\n";
   return kInfeasible;
@@ -151,7 +155,7 @@ int trade_off_graph(const PlanArguments& arguments, const std::string& solver,
   if (first) freedom.start = first->schedule;
   const poet::Result result = poet::solve(solver, problem, freedom);
   if (const auto* const why = std::get_if<poet::Infeasible>(&result))
-    return give_up(problem, *why, arguments.time_limit);
+    return give_up(problem, *why, solver, arguments.time_limit);
   const auto& leanest = std::get<poet::Solution>(result);
   if (leanest.outcome.energy() <= Joules(0))
     throw InputError(
@@ -186,7 +190,7 @@ int plan_graph(const PlanArguments& arguments) {
   take_deadline(arguments, solver, problem, freedom);
   const poet::Result result = poet::solve(solver, problem, freedom);
   if (const auto* const why = std::get_if<poet::Infeasible>(&result))
-    return give_up(problem, *why, arguments.time_limit);
+    return give_up(problem, *why, solver, arguments.time_limit);
   return give(arguments, problem, freedom.objective, std::get<poet::Solution>(result));
 }
 
