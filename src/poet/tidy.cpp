@@ -48,7 +48,9 @@ class Spreading {
   void begin_earlier(std::size_t at);
   void drop_later(std::size_t at);
   bool swap_with_next(std::size_t at);
+  bool fits(Bytes held) const { return problem_.memory == Bytes(0) || held <= problem_.memory; }
   Bytes change(const Action& action) const;
+  Bytes transient(const Action& action) const;
   Seconds time(const Action& action) const;
 
   const Problem& problem_;
@@ -160,8 +162,9 @@ void Spreading::drop_later(std::size_t at) {
 
 // If there is memory for the later action before the earlier one.
 bool Spreading::swap_with_next(std::size_t at) {
-  const Bytes held = held_[at] - change(schedule_[at]) + change(schedule_[at + 1]);
-  if (problem_.memory > Bytes(0) && held > problem_.memory) return false;
+  const Action &earlier = schedule_[at], &later = schedule_[at + 1];
+  const Bytes held = held_[at] - change(earlier) + change(later);
+  if (!fits(held + transient(later)) || !fits(held_[at + 1] + transient(earlier))) return false;
   std::swap(schedule_[at], schedule_[at + 1]);
   held_[at] = held;
   return true;
@@ -171,6 +174,10 @@ Bytes Spreading::change(const Action& action) const {
   const Bytes size = problem_.graph.node(action.node).bytes;
   if (action.op == Op::kDrop) return -size;
   return action.op == Op::kCopyOut ? Bytes(0) : size;
+}
+
+Bytes Spreading::transient(const Action& action) const {
+  return action.op == Op::kCompute ? problem_.graph.node(action.node).transient : Bytes(0);
 }
 
 Seconds Spreading::time(const Action& action) const {

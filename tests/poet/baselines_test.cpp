@@ -64,11 +64,13 @@ TEST_P(Baselines, AreNeverBetterThanTheBestOfAllSchedules) {
 }
 
 // solve() refuses a schedule that exceeds the memory while something is computed.
-TEST(QuickSolvers, KeepRoomForWhatIsInUseOnlyDuringAComputation) {
+class QuickSolvers : public testing::TestWithParam<Lanes> {};
+
+TEST_P(QuickSolvers, KeepRoomForWhatIsInUseOnlyDuringAComputation) {
   std::mt19937 random(22);
   int found = 0;
   for (int k = 0; k < kGraphs; ++k) {
-    const auto [problem, freedom] = random_instance_with_transients(random, Lanes::kInTurn, 9);
+    const auto [problem, freedom] = random_instance_with_transients(random, GetParam(), 9);
     for (const char* const solver : {"greedy", "capuchin", "pofo", "poet_chain"}) {
       try {
         const Result result = solve(solver, problem, freedom);
@@ -79,6 +81,11 @@ TEST(QuickSolvers, KeepRoomForWhatIsInUseOnlyDuringAComputation) {
   }
   EXPECT_GE(found, kGraphs / 2);
 }
+
+INSTANTIATE_TEST_SUITE_P(Lanes, QuickSolvers, testing::Values(Lanes::kInTurn, Lanes::kBeside),
+                         [](const auto& row) {
+                           return row.param == Lanes::kInTurn ? "in_turn" : "beside";
+                         });
 
 INSTANTIATE_TEST_SUITE_P(Solvers, Baselines,
                          testing::Combine(testing::Values("capuchin", "pofo"),
