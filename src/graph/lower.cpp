@@ -83,7 +83,7 @@ Program forwards(const std::vector<std::vector<int>>& inputs, int micro_batches)
     emit(program::Op::kLoadTarget, loss);
     for (int node = 1; node <= loss; ++node) {
       emit(program::Op::kCompute, node);
-      for (int input = 0; input < node; ++input)
+      for (const int input : inputs[static_cast<std::size_t>(node) - 1])
         if (last_use[static_cast<std::size_t>(input)] == node) emit(program::Op::kDrop, input);
     }
     emit(program::Op::kReadLoss, loss);

@@ -39,7 +39,6 @@ Solution solution_of(const Problem& problem, const Freedom& freedom, const Answe
 Infeasible why_not(const Problem& problem, const Freedom& freedom, bool is_proven);
 Seconds horizon_of(const Problem& problem, const std::optional<Schedule>& start, Aim aim);
 Bytes least_memory(const Problem& problem, const Freedom& freedom);
-Seconds least_time(const Problem& problem, const Freedom& freedom);
 std::string words_of(const Problem& problem, const Infeasible& why);
 
 }  // namespace
@@ -167,7 +166,7 @@ Infeasible why_not(const Problem& problem, const Freedom& freedom, bool is_prove
   Infeasible why{.is_proven = is_proven, .node = widest(problem.graph).node};
   why.least_memory = least_memory(problem, freedom);
   if (problem.memory == Bytes(0) || why.least_memory <= problem.memory) {
-    why.least_time = least_time(problem, freedom);
+    why.least_time = least_time(solve_poet, problem, freedom);
   }
   why.where = words_of(problem, why);
   return why;
@@ -186,18 +185,6 @@ Bytes least_memory(const Problem& problem, const Freedom& freedom) {
   exact.gap = 0;
   const Answer answer = ask(unlimited, exact, Aim::kMemory);
   return answer.schedule ? replay(unlimited, *answer.schedule).outcome.peak : Bytes(0);
-}
-
-Seconds least_time(const Problem& problem, const Freedom& freedom) {
-  if (problem.deadline == Problem{}.deadline) return Seconds(0);
-  Problem patient = problem;
-  patient.deadline = Problem{}.deadline;
-  Freedom fastest = freedom;
-  fastest.objective = Objective::kTime;
-  fastest.start = std::nullopt;
-  const Result result = solve_poet(patient, fastest);
-  const auto* const solution = std::get_if<Solution>(&result);
-  return solution != nullptr ? solution->outcome.time : Seconds(0);
 }
 
 std::string words_of(const Problem& problem, const Infeasible& why) {

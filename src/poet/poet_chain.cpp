@@ -81,7 +81,6 @@ Plain without_transients(const Problem& problem);
 Links links_or_throw(const graph::Graph& graph);
 Infeasible why_not(const Problem& problem, const Freedom& freedom, const Links& links);
 Bytes least_memory(const Problem& problem, const Freedom& freedom, const Links& links);
-Seconds least_time(const Problem& problem, const Freedom& freedom);
 
 }  // namespace
 
@@ -284,7 +283,7 @@ Infeasible why_not(const Problem& problem, const Freedom& freedom, const Links& 
                  .node = most.node,
                  .least_memory = least_memory(problem, freedom, links)};
   if (problem.memory == Bytes(0) || why.least_memory <= problem.memory) {
-    why.least_time = least_time(problem, freedom);
+    why.least_time = least_time(solve_poet_chain, problem, freedom);
   }
   if (why.least_time > problem.deadline) {
     why.where = concat("the deadline of ", to_text(problem.deadline), " is ",
@@ -319,17 +318,6 @@ Bytes least_memory(const Problem& problem, const Freedom& freedom, const Links& 
     if (!replayed.fault) least = std::min(least, replayed.outcome.peak);
   }
   return least;
-}
-
-Seconds least_time(const Problem& problem, const Freedom& freedom) {
-  if (problem.deadline == Problem{}.deadline) return Seconds(0);
-  Problem patient = problem;
-  patient.deadline = Problem{}.deadline;
-  Freedom fastest = freedom;
-  fastest.objective = Objective::kTime;
-  const Result result = solve_poet_chain(patient, fastest);
-  const auto* const solution = std::get_if<Solution>(&result);
-  return solution != nullptr ? solution->outcome.time : Seconds(0);
 }
 
 }  // namespace

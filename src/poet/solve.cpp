@@ -93,6 +93,19 @@ bool is_in_time(const Problem& problem, const graph::Outcome& outcome) {
   return outcome.time <= problem.deadline * (1 + kSlack);
 }
 
+Seconds least_time(Result (*solve)(const Problem&, const Freedom&), const Problem& problem,
+                   const Freedom& freedom) {
+  if (problem.deadline == Problem{}.deadline) return Seconds(0);
+  Problem patient = problem;
+  patient.deadline = Problem{}.deadline;
+  Freedom fastest = freedom;
+  fastest.objective = Objective::kTime;
+  fastest.start = std::nullopt;
+  const Result result = solve(patient, fastest);
+  const auto* const solution = std::get_if<Solution>(&result);
+  return solution != nullptr ? solution->outcome.time : Seconds(0);
+}
+
 double least_value(const Problem& problem, Objective objective) {
   double least = 0;
   for (const graph::NodeCost& cost : problem.costs) {

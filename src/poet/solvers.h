@@ -39,6 +39,11 @@ std::optional<Solution> without_search(const graph::Problem& problem, const Free
 /// What `freedom` minimizes: joules or seconds.
 double value_of(const graph::Outcome& outcome, Objective objective);
 bool is_in_time(const graph::Problem& problem, const graph::Outcome& outcome);
+
+/// The least time in which `solve` has a schedule whatever the deadline; 0: it has none, or there
+/// is no deadline.
+Seconds least_time(Result (*solve)(const graph::Problem&, const Freedom&),
+                   const graph::Problem& problem, const Freedom& freedom);
 /// Computing every node once, with no waits: no schedule is better.
 double least_value(const graph::Problem& problem, Objective objective);
 

@@ -16,11 +16,7 @@ using Clock = std::chrono::steady_clock;
 
 /// The same random numbers in every run.
 constexpr std::uint64_t kDropoutSeed = 7;
-/// Value of output gradients; any that neither vanishes nor overflows in the backward.
-constexpr double kGradient = 1e-3;
 
-/// A recomputed forward holds a copy of the layer's buffers, so that their change can be undone.
-Bytes buffer_copies(const model::Layer& layer);
 model::Values untaped(const Subject& subject);
 model::Tape taped(const Subject& subject);
 model::Outlined outlined_forward(const Subject& subject);
@@ -39,8 +35,6 @@ model::Values output_gradients(const model::Values& outputs);
 /// The same with random values. A GPU takes less power for a product with a constant matrix, and so
 /// is some percent faster.
 model::Values drawn_gradients(const model::Values& outputs, const at::Generator& from);
-double median(std::vector<double> values);
-
 /// Timing marks of one run.
 struct RunMarks {
   device::Marks::Mark begin, turn, gradients_made, end;
@@ -66,6 +60,24 @@ Bytes held_by(const model::Values& values) {
       total += Bytes(static_cast<std::int64_t>(storage.nbytes()));
   }
   return total;
+}
+
+Bytes buffer_copies(const model::Layer& layer) {
+  Bytes total{0};
+  for (const model::Buffer& buffer : layer.buffers())
+    total += Bytes(static_cast<std::int64_t>(buffer.value.nbytes()));
+  return total;
+}
+
+void rewind(const model::Context& context) {
+  at::Generator generator = context.generator;
+  generator.set_current_seed(kDropoutSeed);
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
 }
 
 model::Values measure_bytes(const Subject& subject, tier::DeviceMemory& account,
@@ -169,18 +181,6 @@ void measure_energy(const Subject& subject, device::Marks& marks, device::Meter&
 }
 
 namespace {
-
-Bytes buffer_copies(const model::Layer& layer) {
-  Bytes total{0};
-  for (const model::Buffer& buffer : layer.buffers())
-    total += Bytes(static_cast<std::int64_t>(buffer.value.nbytes()));
-  return total;
-}
-
-void rewind(const model::Context& context) {
-  at::Generator generator = context.generator;
-  generator.set_current_seed(kDropoutSeed);
-}
 
 model::Values untaped(const Subject& subject) {
   rewind(subject.context);
@@ -307,12 +307,6 @@ model::Values drawn_gradients(const model::Values& outputs, const at::Generator&
   model::Values gradients = output_gradients(outputs);
   for (at::Tensor& gradient : gradients) gradient.normal_(0, kGradient, from);
   return gradients;
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 }  // namespace

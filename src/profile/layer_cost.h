@@ -10,6 +10,7 @@
 #include "trireme/tier/device_memory.h"
 
 #include <functional>
+#include <vector>
 
 namespace trireme::profile {
 
@@ -25,6 +26,15 @@ struct Subject {
 
 /// Bytes of all distinct storages behind `values`.
 Bytes held_by(const model::Values& values);
+/// Bytes of the copy of a layer's buffers that a recomputed forward holds, so that their change can
+/// be undone.
+Bytes buffer_copies(const model::Layer& layer);
+
+/// Value of output gradients; any that neither vanishes nor overflows in the backward.
+inline constexpr double kGradient = 1e-3;
+/// The same random numbers in every run.
+void rewind(const model::Context& context);
+double median(std::vector<double> values);
 
 /// Runs the layer forward and backward once to warm up and once to measure `cost`: its output,
 /// tape, retape (none if the graph of a forward holds tensors that bypass hooks), transients, and

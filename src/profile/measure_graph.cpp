@@ -31,9 +31,6 @@ namespace {
 using model::GradientNode;
 using Mark = device::Marks::Mark;
 
-/// Value of output gradients, as in layer_cost.cpp.
-constexpr double kGradient = 1e-3;
-
 /// A layer's share in the gradient of one of its inputs.
 struct PartCost {
   Seconds time{0};
@@ -112,16 +109,12 @@ class Operator {
 
  private:
   model::Traced traced() const;
-  void rewind() const;
   at::Tensor backward(const model::Traced& traced, const at::Tensor& gradient,
                       const GradientNode::Use& use) const;
 
   Parts parts_;
   tier::DeviceMemory& memory_;
 };
-
-Bytes buffers_of(const model::Layer& layer);
-double median(std::vector<double> values);
 
 }  // namespace
 
@@ -282,13 +275,8 @@ OperatorCost GraphWalk::measure_operator(int number) {
   return cost;
 }
 
-void Operator::rewind() const {
-  at::Generator generator = parts_.context.generator;
-  generator.set_current_seed(7);
-}
-
 model::Traced Operator::traced() const {
-  rewind();
+  rewind(parts_.context);
   return model::traced_forward(parts_.layer, parts_.inputs, parts_.context, parts_.precision,
                                parts_.wants_gradient);
 }
@@ -325,11 +313,11 @@ void Operator::measure_bytes(OperatorCost& cost) {
     }
     before = memory_.live();
     memory_.reset_peak();
-    rewind();
+    rewind(parts_.context);
     const model::Values again =
         model::untaped_forward(parts_.layer, parts_.inputs, parts_.context, parts_.precision);
-    cost.transient =
-        std::max(cost.transient, memory_.peak() - before - cost.output + buffers_of(parts_.layer));
+    cost.transient = std::max(cost.transient,
+                              memory_.peak() - before - cost.output + buffer_copies(parts_.layer));
     cost.value = without_values({traced.output});
   }
 }
@@ -376,19 +364,6 @@ void Operator::measure_times(OperatorCost& cost, device::Marks& marks, const Sam
   cost.time = time_of(forwards);
   cost.add = time_of(adds);
   for (const auto& [input, intervals] : parts) cost.parts[input].time = time_of(intervals);
-}
-
-Bytes buffers_of(const model::Layer& layer) {
-  Bytes total{0};
-  for (const model::Buffer& buffer : layer.buffers())
-    total += Bytes(static_cast<std::int64_t>(buffer.value.nbytes()));
-  return total;
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 }  // namespace

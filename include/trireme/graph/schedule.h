@@ -65,14 +65,13 @@ struct Replayed {
 };
 
 /// Runs a schedule. Memory is counted in the schedule's order, a node's transient bytes while it is
-/// computed: an action that would exceed
-/// `problem.memory` or the capacity of the offload tier is a fault, as is a computation without an
-/// input in memory, a value computed or copied in that is in memory already, a copy out of what is
-/// out already, a copy in of what is not. What is still in memory at the end is no fault.
-/// kInTurn: actions run one after another. kBeside: a copy starts when compute has come to its
-/// place in the schedule and its lane is free, a copy in also not before the copy out has ended;
-/// compute waits for the copy in of an input, and at a drop for the value's copies to end. The step
-/// ends when all has ended. The deadline is not checked.
+/// computed: an action that would exceed `problem.memory` or the capacity of the offload tier is a
+/// fault, as is a computation without an input in memory, a value computed or copied in that is in
+/// memory already, a copy out of what is out already, a copy in of what is not. What is still in
+/// memory at the end is no fault. kInTurn: actions run one after another. kBeside: a copy starts
+/// when compute has come to its place in the schedule and its lane is free, a copy in also not
+/// before the copy out has ended; compute waits for the copy in of an input, and at a drop for the
+/// value's copies to end. The step ends when all has ended. The deadline is not checked.
 Replayed replay(const Problem& problem, const Schedule& schedule);
 
 /// Computes every node once, dropping each value after its last use: the fastest schedule, with the
