@@ -207,7 +207,7 @@ void Tally::add(const Question& question) {
   const double other = best_step(*found, [](const std::string& name) { return !is_ours(name); });
   const double any = best_step(*found, [](const std::string&) { return true; });
   if (any < found->step.count() * (1 - 1e-9)) ++beaten;
-  sharing += found->turns.empty() ? 0 : 1;
+  sharing += schedule::shares_ranks(plan::placement(*found)) ? 1 : 0;
   if (plan::has_mixes(*found)) mixed.push_back(any / found->step.count() - 1);
   if (std::isinf(other)) {
     ++alone;

@@ -5,6 +5,8 @@
 #include "trireme/core/text.h"
 #include "trireme/program/generate.h"
 #include "trireme/program/groups.h"
+#include "trireme/schedule/named.h"
+#include "trireme/schedule/slots.h"
 
 #include <algorithm>
 #include <utility>
@@ -13,6 +15,9 @@ namespace trireme::plan {
 namespace {
 
 program::Program in_groups(const Plan& plan, const program::Lowering& lowering, int micro_batches);
+
+/// The order of the plan's schedule with its usual numbers in flight.
+schedule::Order usual_order(const Plan& plan);
 
 /// Number of stages by rank.
 std::vector<int> numbers_of_stages(const Plan& plan);
@@ -88,36 +93,25 @@ program::Program compile(const Plan& plan) {
 
 program::Program compile_passes(const Plan& plan) {
   require_split(plan);
-  const int groups = program::groups_of(plan.micro_batches, plan.group);
-  program::Lowering lowering;
-  std::vector<int> counts;
-  for (std::size_t k = 0; k < plan.stages.size(); ++k) counts.push_back(in_flight(plan, k));
-  lowering.order = program::pass_order(plan.schedule, counts, groups);
+  program::Lowering lowering{.stages = {}, .order = order_of(plan), .placement = placement(plan)};
   for (const StagePlan& stage : plan.stages) {
     lowering.stages.push_back(stage.program);
-    lowering.rank_of_stage.push_back(stage.rank);
     lowering.mixes.push_back(stage.mix);
   }
-  lowering.turns = plan.turns;
-  program::Program program =
-      program::with_updates(in_groups(plan, lowering, plan.micro_batches), updated_layers(plan),
-                            plan.updates, plan.weights_at_once);
-  return program::with_split_backward(std::move(program), weights_behind(plan));
+  return program::with_updates(in_groups(plan, lowering, plan.micro_batches), updated_layers(plan),
+                               plan.updates, plan.weights_at_once);
 }
 
 program::Program compile_forwards(const Plan& plan, int micro_batches,
                                   const program::Streaming& streaming) {
-  program::Lowering lowering{
-      .stages = {},
-      .order = program::forwards_only(
-          {static_cast<int>(plan.stages.size()), program::groups_of(micro_batches, plan.group)}),
-      .rank_of_stage = {},
-      .end = program::StepEnd::kNone};
-  for (const StagePlan& stage : plan.stages) {
+  program::Lowering lowering{.stages = {},
+                             .order = schedule::forwards_only(
+                                 placement(plan), program::groups_of(micro_batches, plan.group)),
+                             .placement = placement(plan),
+                             .end = program::StepEnd::kNone};
+  for (const StagePlan& stage : plan.stages)
     lowering.stages.push_back(
         program::evaluate(stage.program.first_layer, stage.program.last_layer));
-    lowering.rank_of_stage.push_back(stage.rank);
-  }
   return program::with_weights(in_groups(plan, lowering, micro_batches), streaming);
 }
 
@@ -147,16 +141,34 @@ std::vector<Bytes> optimizer_away(const Plan& plan) {
   return away;
 }
 
-program::WeightsBehind weights_behind(const Plan& plan) {
-  program::WeightsBehind behind(static_cast<std::size_t>(ranks_of(plan)));
-  for (const StagePlan& stage : plan.stages)
-    if (stage.weights_behind) behind[static_cast<std::size_t>(stage.rank)] = stage.weights_behind;
-  return behind;
+schedule::Placement placement(const Plan& plan) {
+  schedule::Placement ranks;
+  for (const StagePlan& stage : plan.stages) ranks.push_back(stage.rank);
+  return ranks;
+}
+
+schedule::Order order_of(const Plan& plan) {
+  return plan.order.empty() ? usual_order(plan) : plan.order;
+}
+
+void set_order(Plan& plan, schedule::Order order) {
+  plan.order = order == usual_order(plan) ? schedule::Order() : std::move(order);
+}
+
+std::vector<int> in_flight(const Plan& plan) {
+  return schedule::in_flight(order_of(plan), placement(plan));
+}
+
+std::vector<std::optional<int>> deferred_passes(const Plan& plan) {
+  return schedule::deferred_passes(order_of(plan), placement(plan));
 }
 
 bool has_split_backward(const Plan& plan) {
-  return std::any_of(plan.stages.begin(), plan.stages.end(),
-                     [](const StagePlan& stage) { return stage.weights_behind.has_value(); });
+  return std::any_of(plan.order.begin(), plan.order.end(), [](const auto& passes) {
+    return std::any_of(passes.begin(), passes.end(), [](const schedule::Pass& pass) {
+      return pass.kind == schedule::Pass::Kind::kBackwardInput;
+    });
+  });
 }
 
 std::vector<std::vector<int>> streamed_layers(const Plan& plan) {
@@ -217,14 +229,6 @@ bool has_mixes(const Plan& plan) {
                      [](const StagePlan& stage) { return !stage.mix.cycle.empty(); });
 }
 
-int in_flight(const Plan& plan, std::size_t stage) {
-  const int chosen = plan.stages[stage].in_flight;
-  if (chosen > 0 && plan.schedule != "gpipe") return chosen;
-  return program::usual_in_flight(plan.schedule, static_cast<int>(plan.stages.size()),
-                                  static_cast<int>(stage),
-                                  program::groups_of(plan.micro_batches, plan.group));
-}
-
 namespace {
 
 void require_updates(const Plan& plan, const chain::Chain& chain) {
@@ -248,20 +252,26 @@ std::vector<int> numbers_of_stages(const Plan& plan) {
   return stages;
 }
 
+schedule::Order usual_order(const Plan& plan) {
+  const schedule::PipelineShape shape{static_cast<int>(plan.stages.size()),
+                                      program::groups_of(plan.micro_batches, plan.group)};
+  return schedule::on_ranks(
+      plan.schedule == "gpipe" ? schedule::gpipe(shape) : schedule::one_f_one_b(shape),
+      placement(plan));
+}
+
 void require_split(const Plan& plan) {
-  const std::vector<int> stages = numbers_of_stages(plan);
+  if (!has_split_backward(plan)) return;
+  const std::vector<std::optional<int>> deferred = deferred_passes(plan);
   for (std::size_t k = 0; k < plan.stages.size(); ++k) {
-    const StagePlan& stage = plan.stages[k];
-    if (!stage.weights_behind) continue;
+    if (!deferred[k]) continue;
     const auto refuse = [&](const std::string& why) {
-      throw InputError(
-          concat("stage ", k, ", weights_behind: found ", *stage.weights_behind, ", but ", why));
+      throw InputError(concat("order: stage ", k, " has backwards in two parts (I", k, ", W", k,
+                              "), but ", why, ": whole ones (B", k, ") are possible"));
     };
-    if (plan.group > 1) refuse("micro-batches run in groups; leave it out");
-    if (stages[static_cast<std::size_t>(stage.rank)] > 1)
-      refuse(concat("its rank, ", stage.rank, ", has several stages; leave it out"));
-    if (plan.updates != program::UpdatePlace::kAtEnd && !stage.streamed.empty())
-      refuse("layers are updated during its passes; leave one of the two out");
+    if (plan.group > 1) refuse("micro-batches run in groups");
+    if (plan.updates != program::UpdatePlace::kAtEnd && !plan.stages[k].streamed.empty())
+      refuse("layers are updated during its passes");
   }
 }
 

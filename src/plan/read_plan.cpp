@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "read_order.h"
+
 #include "trireme/chain/platform.h"
 #include "trireme/core/text.h"
 #include "trireme/io/terminal.h"
 #include "trireme/plan/plan.h"
-#include "trireme/program/generate.h"
-#include "trireme/program/groups.h"
 
 #include <algorithm>
 #include <limits>
@@ -24,8 +24,8 @@ constexpr Bytes kMaxFixed{std::int64_t{1} << 62};
 /// Predictions for a whole plan; all are optional.
 void read_prediction(Plan& plan, const io::Node& node);
 /// The stages in the order of their layers, without gaps.
-std::vector<StagePlan> read_stages(const io::Node& node, const Plan& plan);
-StagePlan read_stage(const io::Node& node);
+std::vector<StagePlan> read_stages(const io::Node& node, std::vector<OldPasses>& old_passes);
+StagePlan read_stage(const io::Node& node, OldPasses& old_passes);
 /// Reads `others` and `cycle`, the programs in addition to the stage's own, if any.
 void read_mix(io::MapReader& map, StagePlan& stage);
 std::pair<int, int> read_layers(const io::Node& node);
@@ -38,9 +38,6 @@ bool takes_input(Op op);
 /// Ops of a stage's own program; lowering adds all others.
 const std::vector<std::string>& stage_ops();
 StagePrediction read_stage_prediction(const io::Node& node);
-
-/// By rank; empty where every rank runs its stages in the order of passes of equal length.
-program::Turns read_turns(const io::Node& node, const Plan& plan);
 
 Alternative read_alternative(const io::Node& node);
 Advice read_advice(const io::Node& node);
@@ -85,12 +82,16 @@ Plan read_plan(const io::Node& document) {
     plan.optimizer_shards = static_cast<int>(shards->integer(1, kMaxReplicas));
   if (const auto predicted = map.optional("predicted")) read_prediction(plan, *predicted);
   const io::Node stages = map.required("stages");
-  const auto turns = map.optional("turns");
+  const auto order = map.optional("order"), turns = map.optional("turns");
   const auto alternatives = map.optional("alternatives");
   map.finish();
 
-  plan.stages = read_stages(stages, plan);
-  if (turns) plan.turns = read_turns(*turns, plan);
+  std::vector<OldPasses> old_passes;
+  plan.stages = read_stages(stages, old_passes);
+  if (order)
+    read_order(*order, old_passes, turns, plan);
+  else
+    read_old_order(old_passes, turns, stages, plan);
   if (alternatives) {
     for (const io::Node& node : alternatives->list())
       plan.alternatives.push_back(read_alternative(node));
@@ -110,18 +111,27 @@ void read_prediction(Plan& plan, const io::Node& node) {
   map.finish();
 }
 
-std::vector<StagePlan> read_stages(const io::Node& node, const Plan& plan) {
-  std::vector<std::pair<StagePlan, io::Node>> unsorted;
-  for (const io::Node& element : node.list()) unsorted.emplace_back(read_stage(element), element);
+std::vector<StagePlan> read_stages(const io::Node& node, std::vector<OldPasses>& old_passes) {
+  struct Read {
+    StagePlan stage;
+    OldPasses old;
+    io::Node place;
+  };
+  std::vector<Read> unsorted;
+  for (const io::Node& element : node.list()) {
+    OldPasses old;
+    StagePlan stage = read_stage(element, old);
+    unsorted.push_back({std::move(stage), std::move(old), element});
+  }
   if (unsorted.empty()) node.fail("is an empty list, must have at least one stage");
-  std::stable_sort(unsorted.begin(), unsorted.end(), [](const auto& a, const auto& b) {
-    return a.first.program.first_layer < b.first.program.first_layer;
+  std::stable_sort(unsorted.begin(), unsorted.end(), [](const Read& a, const Read& b) {
+    return a.stage.program.first_layer < b.stage.program.first_layer;
   });
 
   std::vector<StagePlan> stages;
   int next = 1;
   Bytes fixed;
-  for (auto& [stage, place] : unsorted) {
+  for (auto& [stage, old, place] : unsorted) {
     for (const Bytes bytes : {stage.static_bytes, stage.optimizer_away}) {
       if (bytes > kMaxFixed - fixed)
         place.fail(concat("brings static_bytes and optimizer_away_bytes to more than ",
@@ -137,19 +147,13 @@ std::vector<StagePlan> read_stages(const io::Node& node, const Plan& plan) {
     if (stage.rank >= chain::kMaxRanks)
       place.fail(concat("is stage ", stages.size(), " on a rank of its own, there are at most ",
                         chain::kMaxRanks));
-    const int groups = program::groups_of(plan.micro_batches, plan.group);
-    if (plan.schedule == "gpipe" && stage.in_flight > 0 && stage.in_flight != groups)
-      place.fail_at("in_flight", concat("is ", stage.in_flight, ", must be ", groups,
-                                        " or left out: gpipe has all micro-batches in flight"));
-    if (stage.in_flight < 1)
-      stage.in_flight = program::usual_in_flight(plan.schedule, static_cast<int>(unsorted.size()),
-                                                 static_cast<int>(stages.size()), groups);
+    old_passes.push_back(std::move(old));
     stages.push_back(std::move(stage));
   }
   return stages;
 }
 
-StagePlan read_stage(const io::Node& node) {
+StagePlan read_stage(const io::Node& node, OldPasses& old_passes) {
   io::MapReader map(node);
   StagePlan stage;
   std::tie(stage.program.first_layer, stage.program.last_layer) =
@@ -157,15 +161,13 @@ StagePlan read_stage(const io::Node& node) {
   stage.rank = -1;
   if (const auto rank = map.optional("rank"))
     stage.rank = static_cast<int>(rank->integer(0, chain::kMaxRanks - 1));
-  if (const auto count = map.optional("in_flight"))
-    stage.in_flight = static_cast<int>(count->integer(1, kMaxMicroBatches));
+  old_passes.in_flight = map.optional("in_flight");
   read(map, "budget_bytes", stage.budget);
   read(map, "static_bytes", stage.static_bytes);
   read(map, "optimizer_away_bytes", stage.optimizer_away);
   if (const auto streamed = map.optional("streamed"))
     stage.streamed = read_streamed(*streamed, stage.program);
-  if (const auto behind = map.optional("weights_behind"))
-    stage.weights_behind = static_cast<int>(behind->integer(0, kMaxMicroBatches));
+  old_passes.weights_behind = map.optional("weights_behind");
   if (const auto clock = map.optional("forward_clock")) stage.forward_clock = io::name_in(*clock);
   if (const auto clock = map.optional("backward_clock")) stage.backward_clock = io::name_in(*clock);
   stage.program.forward = read_actions(map.required("forward"), stage.program);
@@ -256,25 +258,6 @@ StagePrediction read_stage_prediction(const io::Node& node) {
   read(map, "offloaded_bytes", predicted.offloaded);
   map.finish();
   return predicted;
-}
-
-program::Turns read_turns(const io::Node& node, const Plan& plan) {
-  program::Turns turns;
-  for (const io::Node& element : node.list()) {
-    io::MapReader map(element);
-    const auto rank = static_cast<std::size_t>(map.required("rank").integer(0, ranks_of(plan) - 1));
-    const io::Node stages = map.required("stages");
-    map.finish();
-    if (turns.size() <= rank) turns.resize(static_cast<std::size_t>(ranks_of(plan)));
-    if (!turns[rank].empty()) element.fail_at("rank", concat("is ", rank, " for the second time"));
-    for (const io::Node& stage : stages.list()) {
-      const auto number = static_cast<int>(stage.integer(0, std::ssize(plan.stages) - 1));
-      if (plan.stages[static_cast<std::size_t>(number)].rank != static_cast<int>(rank))
-        stage.fail(concat("is stage ", number, ", which is not on rank ", rank));
-      turns[rank].push_back(number);
-    }
-  }
-  return turns;
 }
 
 Alternative read_alternative(const io::Node& node) {

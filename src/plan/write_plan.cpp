@@ -10,19 +10,17 @@ namespace {
 
 /// Nothing where all updates are at the end.
 std::string updates_text(const Plan& plan);
-std::string stage_text(const StagePlan& stage, int in_flight);
+std::string stage_text(const StagePlan& stage);
 /// `[["forward_tape", 1], ["forward_tape", 2]]`.
 std::string actions_text(const std::vector<program::Action>& actions);
 /// Nothing where there are none.
 std::string streamed_text(const std::vector<int>& layers);
-/// Nothing where backwards are not split.
-std::string behind_text(const StagePlan& stage);
 std::string clocks_text(const StagePlan& stage);
 /// The programs in addition to the stage's own, and the cycle; nothing without a cycle.
 std::string mix_text(const program::Mix& mix);
 std::string prediction_text(const StagePrediction& predicted);
-/// Turns of the ranks that have any: `{"rank": 0, "stages": [0, 2, 0]}`.
-std::vector<std::string> turns_texts(const program::Turns& turns);
+/// The passes of every rank: `"F0*2 B0*2"`.
+std::vector<std::string> order_texts(const schedule::Order& order);
 std::string alternative_text(const Alternative& alternative);
 /// Nothing where there is none.
 std::string advice_text(const std::vector<Advice>& advice);
@@ -37,14 +35,11 @@ std::string block(const std::vector<std::string>& texts);
 
 std::string to_json(const Plan& plan) {
   std::vector<std::string> stages;
-  for (std::size_t k = 0; k < plan.stages.size(); ++k) {
-    const StagePlan& stage = plan.stages[k];
-    stages.push_back(stage_text(stage, stage.in_flight > 0 ? stage.in_flight : in_flight(plan, k)));
-  }
+  for (const StagePlan& stage : plan.stages) stages.push_back(stage_text(stage));
   std::vector<std::string> alternatives;
   for (const Alternative& other : plan.alternatives)
     alternatives.push_back(alternative_text(other));
-  const std::vector<std::string> turns = turns_texts(plan.turns);
+  const std::vector<std::string> order = order_texts(plan.order);
   return concat(
       "{\"format\": \"trireme-plan/1\",\n \"chain\": {\"name\": ", io::json_text(plan.chain_name),
       ", \"digest\": ", io::json_text(plan.chain_digest),
@@ -61,7 +56,7 @@ std::string to_json(const Plan& plan) {
       ", \"bubble\": ", number(plan.bubble), ", \"recompute_s\": ", number(plan.recompute.count()),
       plan.energy == Joules(0) ? "" : concat(", \"energy_j\": ", number(plan.energy.count())),
       "},\n \"stages\": ", block(stages),
-      turns.empty() ? "" : concat(",\n \"turns\": ", block(turns)),
+      order.empty() ? "" : concat(",\n \"order\": ", block(order)),
       ",\n \"alternatives\": ", block(alternatives), "}\n");
 }
 
@@ -77,18 +72,18 @@ std::string updates_text(const Plan& plan) {
                 "\", \"update_window_bytes\": ", plan.update_window.count());
 }
 
-std::string stage_text(const StagePlan& stage, int in_flight) {
+std::string stage_text(const StagePlan& stage) {
   const program::StageProgram& program = stage.program;
   const std::string away = stage.optimizer_away == Bytes(0) ? ""
                                                             : concat(", \"optimizer_away_bytes\": ",
                                                                      stage.optimizer_away.count());
-  return concat(
-      "{\"layers\": [", program.first_layer, ", ", program.last_layer, "], \"rank\": ", stage.rank,
-      ", \"in_flight\": ", in_flight, ", \"budget_bytes\": ", stage.budget.count(),
-      ", \"static_bytes\": ", stage.static_bytes.count(), away, streamed_text(stage.streamed),
-      behind_text(stage), clocks_text(stage), ",\n   \"forward\": ", actions_text(program.forward),
-      ",\n   \"backward\": ", actions_text(program.backward), mix_text(stage.mix),
-      ",\n   \"predicted\": ", prediction_text(stage.predicted), "}");
+  return concat("{\"layers\": [", program.first_layer, ", ", program.last_layer,
+                "], \"rank\": ", stage.rank, ", \"budget_bytes\": ", stage.budget.count(),
+                ", \"static_bytes\": ", stage.static_bytes.count(), away,
+                streamed_text(stage.streamed), clocks_text(stage),
+                ",\n   \"forward\": ", actions_text(program.forward),
+                ",\n   \"backward\": ", actions_text(program.backward), mix_text(stage.mix),
+                ",\n   \"predicted\": ", prediction_text(stage.predicted), "}");
 }
 
 std::string actions_text(const std::vector<program::Action>& actions) {
@@ -105,10 +100,6 @@ std::string streamed_text(const std::vector<int>& layers) {
   std::vector<std::string> texts;
   for (const int layer : layers) texts.push_back(concat(layer));
   return concat(", \"streamed\": [", join(texts, ", "), "]");
-}
-
-std::string behind_text(const StagePlan& stage) {
-  return stage.weights_behind ? concat(", \"weights_behind\": ", *stage.weights_behind) : "";
 }
 
 std::string clocks_text(const StagePlan& stage) {
@@ -139,14 +130,10 @@ std::string prediction_text(const StagePrediction& predicted) {
                 ", \"offloaded_bytes\": ", predicted.offloaded.count(), "}");
 }
 
-std::vector<std::string> turns_texts(const program::Turns& turns) {
+std::vector<std::string> order_texts(const schedule::Order& order) {
   std::vector<std::string> texts;
-  for (std::size_t rank = 0; rank < turns.size(); ++rank) {
-    if (turns[rank].empty()) continue;
-    std::vector<std::string> stages;
-    for (const int stage : turns[rank]) stages.push_back(concat(stage));
-    texts.push_back(concat("{\"rank\": ", rank, ", \"stages\": [", join(stages, ", "), "]}"));
-  }
+  for (const std::vector<schedule::Pass>& passes : order)
+    texts.push_back(io::json_text(schedule::to_text(passes)));
   return texts;
 }
 

@@ -11,6 +11,7 @@
 #include "trireme/program/generate.h"
 #include "trireme/program/groups.h"
 #include "trireme/runtime/boundary.h"
+#include "trireme/schedule/named.h"
 #include "trireme/simulate/place_copies.h"
 #include "trireme/simulate/validate.h"
 
@@ -82,21 +83,25 @@ plan::Plan make_policy_plan(const config::JobSpec& job, const model::ChainModel&
   plan.optimizer_shards = optimizer_shards(job);
   std::vector<int> ends = cut_of(job, model, stages);
   ends.push_back(model.length());
+  std::vector<int> in_flight;
+  std::vector<std::optional<int>> deferred;
   int first = 1;
   for (const int last : ends) {
     plan::StagePlan stage;
     stage.rank = static_cast<int>(plan.stages.size());
-    stage.in_flight = program::usual_in_flight(plan.schedule, stages, stage.rank, groups);
+    in_flight.push_back(schedule::usual_in_flight(plan.schedule, {stages, groups}, stage.rank));
+    deferred.emplace_back();
     stage.program =
         solver == "keep_all" ? program::keep_all(first, last) : program::recompute_all(first, last);
     // Deferring weight gradients shortens the wait of other ranks for this stage, and it holds no
     // more than the first one; but a job that recomputes everything does so for its memory.
     if (job.pipeline.split_backward == "auto" && stage.rank > 0 && plan.group == 1 &&
         solver == "keep_all")
-      stage.weights_behind = std::min(stage.rank, plan.micro_batches - 1);
+      deferred.back() = std::min(stage.rank, plan.micro_batches - 1);
     plan.stages.push_back(std::move(stage));
     first = last + 1;
   }
+  plan::set_order(plan, schedule::one_f_one_b_with(in_flight, groups, deferred));
   return plan;
 }
 

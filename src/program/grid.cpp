@@ -1,16 +1,20 @@
 // Draws a program as a grid of passes, a row per rank and a column per time slot.
 // SPDX-License-Identifier: Apache-2.0
-#include "slots.h"
-
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/program/action.h"
+#include "trireme/schedule/slots.h"
 
 #include <algorithm>
 #include <set>
 
 namespace trireme::program {
 namespace {
+
+using schedule::NumberedPass;
+using schedule::PassList;
+using schedule::PlacedPass;
+using Kind = schedule::Pass::Kind;
 
 /// A stage: contiguous layers of one rank.
 struct StageLayers {
@@ -24,7 +28,7 @@ std::vector<StageLayers> stages_of(const Program& program);
 PassList passes_of(const Program& program, int rank, const std::vector<int>& stage_of_layer,
                    const std::vector<StageLayers>& stages);
 
-std::string cell(const StagePass& pass, bool with_stage);
+std::string cell(const NumberedPass& pass, bool with_stage);
 
 }  // namespace
 
@@ -42,7 +46,7 @@ std::string grid(const Program& program) {
   for (int rank = 0; rank < ranks; ++rank)
     lists.push_back(passes_of(program, rank, stage_of_layer, stages));
 
-  const auto placed = place(lists, ranks).ranks;
+  const auto placed = schedule::place(lists, ranks).ranks;
   std::size_t slots = 0;
   std::size_t width = 2;
   std::vector<std::vector<std::string>> cells(placed.size());
@@ -97,16 +101,16 @@ PassList passes_of(const Program& program, int rank, const std::vector<int>& sta
     const StageLayers& own = stages[static_cast<std::size_t>(stage)];
     if (is_forward(action.op) && action.layer == own.last_layer &&
         forwards.emplace(stage, action.micro_batch).second)
-      list.passes.push_back({{Pass::Kind::kForward, action.micro_batch}, stage});
+      list.passes.push_back({{Kind::kForward, stage}, action.micro_batch});
     if (is_backward(action.op) && action.layer == own.first_layer)
-      list.passes.push_back({{Pass::Kind::kBackward, action.micro_batch}, stage});
+      list.passes.push_back({{Kind::kBackward, stage}, action.micro_batch});
   }
   return list;
 }
 
-std::string cell(const StagePass& pass, bool with_stage) {
-  return concat(with_stage ? std::to_string(pass.stage) : "",
-                pass.pass.kind == Pass::Kind::kForward ? "F" : "B", pass.pass.micro_batch);
+std::string cell(const NumberedPass& pass, bool with_stage) {
+  return concat(with_stage ? std::to_string(pass.pass.chunk) : "",
+                pass.pass.kind == Kind::kForward ? "F" : "B", pass.micro_batch);
 }
 
 }  // namespace

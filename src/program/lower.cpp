@@ -2,7 +2,6 @@
 // reads the loss.
 // SPDX-License-Identifier: Apache-2.0
 #include "receives.h"
-#include "shared_ranks.h"
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -27,7 +26,10 @@ struct Role {
 
 void require_sound(const Lowering& lowering);
 void require_sound(const Mix& mix, const StageProgram& stage, std::size_t k);
-void require_passes(const Lowering& lowering);
+
+schedule::Placement placement_of(const Lowering& lowering);
+/// Whether the order has backwards.
+bool trains(const schedule::Order& order);
 
 /// By stage and number of its program.
 std::vector<std::vector<Role>> roles_of(const Lowering& lowering);
@@ -36,45 +38,46 @@ const Mix& mix_of(const Lowering& lowering, std::size_t k);
 /// Index of a layer's backward in stage `k`.
 std::size_t backward_of(const StageProgram& stage, int layer, std::size_t k);
 
+/// Appends the actions of a pass.
+void append(schedule::Pass::Kind kind, const Role& role, int micro_batch,
+            std::vector<Action>& actions);
 void append_forward(const Role& role, int micro_batch, std::vector<Action>& actions);
-void append_backward(const Role& role, int micro_batch, std::vector<Action>& actions);
+/// The whole backward, or with `backward` as that of the input.
+void append_backward(const Role& role, Op backward, int micro_batch, std::vector<Action>& actions);
 
 }  // namespace
 
 Program lower(const Lowering& lowering) {
   require_sound(lowering);
-  require_passes(lowering);
+  const schedule::Placement placement = placement_of(lowering);
+  schedule::require_sound(lowering.order, placement);
   Program program;
   program.layers = lowering.stages.back().last_layer;
-  program.rank_of_layer.push_back(rank_of(lowering, 0));
-  int ranks = 0;
+  program.micro_batches = schedule::micro_batches_of(lowering.order, placement);
+  program.rank_of_layer.push_back(placement.front());
   for (std::size_t k = 0; k < lowering.stages.size(); ++k) {
     const StageProgram& stage = lowering.stages[k];
-    const int rank = rank_of(lowering, k);
-    ranks = std::max(ranks, rank + 1);
     program.rank_of_layer.insert(program.rank_of_layer.end(),
                                  static_cast<std::size_t>(stage.last_layer) -
                                      static_cast<std::size_t>(stage.first_layer) + 1,
-                                 rank);
+                                 placement[k]);
   }
-  program.ranks.resize(static_cast<std::size_t>(ranks));
+  program.ranks.resize(lowering.order.size());
 
   const std::vector<std::vector<Role>> roles = roles_of(lowering);
-  const auto passes = passes_by_rank(lowering, ranks);
-  for (std::size_t rank = 0; rank < passes.size(); ++rank) {
+  for (std::size_t rank = 0; rank < lowering.order.size(); ++rank) {
     std::vector<Action>& actions = program.ranks[rank];
-    for (const StagePass& pass : passes[rank]) {
-      const auto stage = static_cast<std::size_t>(pass.stage);
-      const int m = pass.pass.micro_batch;
-      const Role& role = roles[stage][mix_of(lowering, stage).number_of(m)];
-      program.micro_batches = std::max(program.micro_batches, m + 1);
-      if (pass.pass.kind == Pass::Kind::kForward) append_forward(role, m, actions);
-      if (pass.pass.kind == Pass::Kind::kBackward) append_backward(role, m, actions);
+    const std::vector<schedule::Pass>& passes = lowering.order[rank];
+    const std::vector<int> micro_batches = schedule::micro_batches_of(passes);
+    for (std::size_t i = 0; i < passes.size(); ++i) {
+      const auto stage = static_cast<std::size_t>(passes[i].chunk);
+      const int m = micro_batches[i];
+      append(passes[i].kind, roles[stage][mix_of(lowering, stage).number_of(m)], m, actions);
     }
     if (lowering.end == StepEnd::kReduceClipStep)
       actions.insert(actions.end(), {{Op::kReduceGradients}, {Op::kClip}, {Op::kStep}});
   }
-  if (shares_ranks(lowering)) receive_in_order_of_sending(program);
+  if (schedule::shares_ranks(placement)) receive_in_order_of_sending(program);
   return program;
 }
 
@@ -83,12 +86,9 @@ namespace {
 void require_sound(const Lowering& lowering) {
   const std::size_t count = lowering.stages.size();
   if (count == 0) throw InputError("a pipeline without stages; must have at least one");
-  if (lowering.order.size() != count)
-    throw InputError(
-        concat("an order of passes for ", lowering.order.size(), " stages, must be for ", count));
-  if (!lowering.rank_of_stage.empty() && lowering.rank_of_stage.size() != count)
-    throw InputError(concat("ranks for ", lowering.rank_of_stage.size(), " stages, must be for ",
-                            count, " (or none: stage k on rank k)"));
+  if (!lowering.placement.empty() && lowering.placement.size() != count)
+    throw InputError(concat("ranks for ", lowering.placement.size(), " stages, must be for ", count,
+                            " (or none: stage k on rank k)"));
   int next = 1;
   for (std::size_t k = 0; k < count; ++k) {
     const StageProgram& stage = lowering.stages[k];
@@ -98,8 +98,8 @@ void require_sound(const Lowering& lowering) {
     if (stage.last_layer < stage.first_layer)
       throw InputError(concat("stage ", k, " has the layers ", stage.first_layer, "..",
                               stage.last_layer, ", must have at least one"));
-    if (rank_of(lowering, k) < 0)
-      throw InputError(concat("stage ", k, " is on rank ", rank_of(lowering, k)));
+    if (!lowering.placement.empty() && lowering.placement[k] < 0)
+      throw InputError(concat("stage ", k, " is on rank ", lowering.placement[k]));
     next = stage.last_layer + 1;
   }
   if (!lowering.mixes.empty() && lowering.mixes.size() != count)
@@ -123,34 +123,16 @@ void require_sound(const Mix& mix, const StageProgram& stage, std::size_t k) {
   }
 }
 
-void require_passes(const Lowering& lowering) {
-  const auto micro_batches = static_cast<std::size_t>(
-      std::count_if(lowering.order[0].begin(), lowering.order[0].end(),
-                    [](const Pass& pass) { return pass.kind == Pass::Kind::kForward; }));
-  for (std::size_t k = 0; k < lowering.order.size(); ++k) {
-    const auto of_kind = [&](Pass::Kind kind) {
-      std::vector<int> numbers;
-      for (const Pass& pass : lowering.order[k]) {
-        if (pass.kind == kind) numbers.push_back(pass.micro_batch);
-      }
-      std::sort(numbers.begin(), numbers.end());
-      return numbers;
-    };
-    const std::vector<int> forwards = of_kind(Pass::Kind::kForward);
-    const std::vector<int> backwards = of_kind(Pass::Kind::kBackward);
-    for (std::size_t m = 0; m < forwards.size(); ++m) {
-      if (forwards[m] != static_cast<int>(m))
-        throw InputError(concat("stage ", k, " does not run every micro-batch forward once: ", m,
-                                " is missing or ", forwards[m], " comes twice"));
-    }
-    if (forwards.empty() || forwards.size() != micro_batches)
-      throw InputError(concat("stage ", k, " runs ", forwards.size(),
-                              " micro-batches, stage 0 runs ", micro_batches,
-                              "; must be the same and at least 1"));
-    if (!backwards.empty() && backwards != forwards)
-      throw InputError(concat("stage ", k, " runs ", forwards.size(), " micro-batches forward but ",
-                              backwards.size(), " backward, or one of them twice"));
-  }
+schedule::Placement placement_of(const Lowering& lowering) {
+  return lowering.placement.empty() ? schedule::one_each(static_cast<int>(lowering.stages.size()))
+                                    : lowering.placement;
+}
+
+bool trains(const schedule::Order& order) {
+  return std::any_of(order.begin(), order.end(), [](const std::vector<schedule::Pass>& passes) {
+    return std::any_of(passes.begin(), passes.end(),
+                       [](const schedule::Pass& pass) { return schedule::is_backward(pass.kind); });
+  });
 }
 
 std::vector<std::vector<Role>> roles_of(const Lowering& lowering) {
@@ -172,15 +154,14 @@ Role role_of(const Lowering& lowering, std::size_t k, const StageProgram& progra
   Role role{&program};
   role.loads_input = k == 0;
   role.reads_loss = k + 1 == count;
-  role.receives_input = k > 0 && rank_of(lowering, k - 1) != rank_of(lowering, k);
-  role.sends_output = k + 1 < count && rank_of(lowering, k + 1) != rank_of(lowering, k);
+  const schedule::Placement placement = placement_of(lowering);
+  role.receives_input = k > 0 && placement[k - 1] != placement[k];
+  role.sends_output = k + 1 < count && placement[k + 1] != placement[k];
   role.output_made = output_made(program);
   if (role.output_made == program.forward.size())
     throw InputError(
         concat("stage ", k, ": its forward part never runs its last layer, ", program.last_layer));
-  const std::vector<Pass>& order = lowering.order[k];
-  if (std::any_of(order.begin(), order.end(),
-                  [](const Pass& pass) { return pass.kind == Pass::Kind::kBackward; })) {
+  if (trains(lowering.order)) {
     role.gradient_needed = backward_of(program, program.last_layer, k);
     role.gradient_made = backward_of(program, program.first_layer, k);
   }
@@ -194,6 +175,22 @@ std::size_t backward_of(const StageProgram& stage, int layer, std::size_t k) {
   if (found == stage.backward.end())
     throw InputError(concat("stage ", k, ": its backward part never runs backward ", layer));
   return static_cast<std::size_t>(found - stage.backward.begin());
+}
+
+void append(schedule::Pass::Kind kind, const Role& role, int micro_batch,
+            std::vector<Action>& actions) {
+  switch (kind) {
+    case schedule::Pass::Kind::kForward:
+      return append_forward(role, micro_batch, actions);
+    case schedule::Pass::Kind::kBackward:
+      return append_backward(role, Op::kBackward, micro_batch, actions);
+    case schedule::Pass::Kind::kBackwardInput:
+      return append_backward(role, Op::kBackwardInput, micro_batch, actions);
+    case schedule::Pass::Kind::kBackwardWeights:
+      for (const Action& action : role.stage->backward)
+        if (action.op == Op::kBackward)
+          actions.push_back({Op::kBackwardWeights, action.layer, micro_batch});
+  }
 }
 
 void append_forward(const Role& role, int micro_batch, std::vector<Action>& actions) {
@@ -210,13 +207,14 @@ void append_forward(const Role& role, int micro_batch, std::vector<Action>& acti
   }
 }
 
-void append_backward(const Role& role, int micro_batch, std::vector<Action>& actions) {
+void append_backward(const Role& role, Op backward, int micro_batch, std::vector<Action>& actions) {
   const StageProgram& stage = *role.stage;
   const auto emit = [&](Op op, int layer) { actions.push_back({op, layer, micro_batch}); };
   for (std::size_t i = 0; i < stage.backward.size(); ++i) {
     if (role.sends_output && i == role.gradient_needed)
       emit(Op::kReceiveGradient, stage.last_layer);
-    emit(stage.backward[i].op, stage.backward[i].layer);
+    const Op op = stage.backward[i].op;
+    emit(op == Op::kBackward ? backward : op, stage.backward[i].layer);
     if (role.receives_input && i == role.gradient_made)
       emit(Op::kSendGradient, stage.first_layer - 1);
   }

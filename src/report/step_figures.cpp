@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string_view>
 
 namespace trireme::report {
@@ -125,6 +126,8 @@ std::vector<std::vector<std::string>> stage_rows(const plan::Plan& plan) {
                   [](const plan::StagePlan& stage) { return !stage.streamed.empty(); });
   if (some_streamed) rows.front().emplace_back("layers streamed");
   const bool is_split = plan::has_split_backward(plan);
+  const std::vector<int> in_flight = plan::in_flight(plan);
+  const std::vector<std::optional<int>> deferred = plan::deferred_passes(plan);
   if (is_split) rows.front().emplace_back("weight gradients deferred");
   const bool some_clocks = plan::names_clocks(plan);
   if (some_clocks) rows.front().insert(rows.front().end(), {"forward clock", "backward clock"});
@@ -132,14 +135,14 @@ std::vector<std::vector<std::string>> stage_rows(const plan::Plan& plan) {
     const plan::StagePlan& stage = plan.stages[k];
     rows.push_back({concat(k + 1), concat(stage.rank),
                     concat(stage.program.first_layer, "..", stage.program.last_layer),
-                    concat(stage.in_flight), time_text(stage.predicted.forward),
+                    concat(in_flight[k]), time_text(stage.predicted.forward),
                     time_text(stage.predicted.backward), to_text(stage.static_bytes),
                     to_text(stage.predicted.kept), to_text(stage.predicted.offloaded),
                     to_text(stage.predicted.peak),
                     stage.budget > Bytes(0) ? to_text(stage.budget) : "none"});
     if (some_away) rows.back().push_back(to_text(stage.optimizer_away));
     if (some_streamed) rows.back().push_back(concat(stage.streamed.size()));
-    if (is_split) rows.back().push_back(stage.weights_behind ? concat(*stage.weights_behind) : "-");
+    if (is_split) rows.back().push_back(deferred[k] ? concat(*deferred[k]) : "-");
     if (some_clocks)
       for (const std::string& clock : {stage.forward_clock, stage.backward_clock})
         rows.back().push_back(clock.empty() ? "usual" : clock);

@@ -22,7 +22,7 @@ constexpr std::size_t kWorthFolding = 4;
 std::size_t run_length(const std::vector<Action>& actions, std::size_t begin);
 /// A line about an overlapped optimizer step; empty where there is none.
 std::string updates_text(const plan::Plan& plan);
-std::string stage_text(const plan::StagePlan& stage, int group, const simulate::RankResult& rank);
+std::string stage_text(const plan::Plan& plan, std::size_t k, const simulate::RankResult& rank);
 std::string listed(std::string_view name, std::string_view text);
 
 }  // namespace
@@ -140,8 +140,8 @@ std::string plan_text(const plan::Plan& plan, const chain::Chain& chain,
   text += concat("recompute ", time_text(plan.recompute), " per step, summed over ranks\n");
   text += energy_text(plan, simulation);
   text += updates_text(plan);
-  for (const plan::StagePlan& stage : plan.stages)
-    text += stage_text(stage, plan.group, simulation.ranks[static_cast<std::size_t>(stage.rank)]);
+  for (std::size_t k = 0; k < plan.stages.size(); ++k)
+    text += stage_text(plan, k, simulation.ranks[static_cast<std::size_t>(plan.stages[k].rank)]);
   if (!plan.alternatives.empty()) text += "\n" + table(alternative_rows(plan));
   return text;
 }
@@ -172,19 +172,21 @@ std::string updates_text(const plan::Plan& plan) {
   return text + "\n";
 }
 
-std::string stage_text(const plan::StagePlan& stage, int group, const simulate::RankResult& rank) {
+std::string stage_text(const plan::Plan& plan, std::size_t k, const simulate::RankResult& rank) {
+  const plan::StagePlan& stage = plan.stages[k];
   const plan::StagePrediction& predicted = stage.predicted;
   const program::StageProgram& program = stage.program;
+  const int in_flight = plan::in_flight(plan)[k];
+  const std::optional<int> deferred = plan::deferred_passes(plan)[k];
   std::string text;
-  if (stage.in_flight > 1 || stage.rank > 0)
-    text += concat(
-        "\nstage on rank ", stage.rank, ": layers ", program.first_layer, "..", program.last_layer,
-        ", ", stage.in_flight, group > 1 ? concat(" groups of ", group) : "", " in flight",
-        stage.weights_behind
-            ? concat(", split backward, weight gradients deferred by ", *stage.weights_behind,
-                     *stage.weights_behind == 1 ? " pass" : " passes")
-            : "",
-        "\n");
+  if (in_flight > 1 || stage.rank > 0)
+    text += concat("\nstage on rank ", stage.rank, ": layers ", program.first_layer, "..",
+                   program.last_layer, ", ", in_flight,
+                   plan.group > 1 ? concat(" groups of ", plan.group) : "", " in flight",
+                   deferred ? concat(", split backward, weight gradients deferred by ", *deferred,
+                                     *deferred == 1 ? " pass" : " passes")
+                            : "",
+                   "\n");
   text += concat("peak      ", exact_text(predicted.peak));
   if (stage.budget > Bytes(0)) {
     text +=

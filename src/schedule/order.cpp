@@ -5,15 +5,11 @@
 #include "trireme/core/text.h"
 
 #include <algorithm>
-#include <charconv>
-#include <optional>
 #include <set>
 #include <utility>
 
 namespace trireme::schedule {
 namespace {
-
-constexpr std::string_view kLetters = "FBIW";  // in the order of the kinds
 
 /// Passes of a chunk that have been seen.
 struct Counts {
@@ -30,14 +26,10 @@ struct Counts {
   }
 };
 
-std::string name_of(Pass pass) {
-  return concat(kLetters[static_cast<std::size_t>(pass.kind)], pass.chunk);
-}
-
 /// Counts a pass of a chunk; throws InputError where it may not come next.
 void count(Pass pass, std::size_t rank, Counts& counts) {
   const auto refuse = [&](std::string_view why) {
-    throw InputError(concat("rank ", rank, ": ", name_of(pass), " of micro-batch ",
+    throw InputError(concat("rank ", rank, ": ", to_text({pass}), " of micro-batch ",
                             Counts(counts).add(pass.kind), " ", why));
   };
   if (is_backward(pass.kind) && counts.in_flight() == 0) refuse("comes before its forward");
@@ -48,11 +40,6 @@ void count(Pass pass, std::size_t rank, Counts& counts) {
     refuse(concat("comes before its I", pass.chunk));
   counts.add(pass.kind);
 }
-
-/// A pass and the number of times that it is repeated.
-std::pair<Pass, int> parse_run(std::string_view word, int most);
-/// A whole number, all of `text`.
-std::optional<int> whole(std::string_view text);
 
 }  // namespace
 
@@ -115,6 +102,21 @@ std::vector<int> in_flight(const Order& order, const Placement& placement) {
   return most;
 }
 
+std::vector<std::optional<int>> deferred_passes(const Order& order, const Placement& placement) {
+  std::vector<Counts> counts(placement.size());
+  std::vector<std::optional<int>> most(placement.size());
+  for (const std::vector<Pass>& passes : order) {
+    for (const Pass pass : passes) {
+      const auto chunk = static_cast<std::size_t>(pass.chunk);
+      counts[chunk].add(pass.kind);
+      if (pass.kind == Pass::Kind::kBackwardInput)
+        most[chunk] =
+            std::max(most[chunk].value_or(0), counts[chunk].backwards - counts[chunk].weights - 1);
+    }
+  }
+  return most;
+}
+
 int micro_batches_of(const Order& order, const Placement& placement) {
   const std::vector<Pass>& passes = order.at(static_cast<std::size_t>(placement.at(0)));
   return static_cast<int>(
@@ -152,55 +154,4 @@ void require_sound(const Order& order, const Placement& placement) {
   }
 }
 
-std::string to_text(const std::vector<Pass>& passes) {
-  std::string text;
-  for (std::size_t i = 0; i < passes.size();) {
-    std::size_t end = i;
-    while (end < passes.size() && passes[end] == passes[i]) ++end;
-    if (!text.empty()) text += ' ';
-    text += name_of(passes[i]);
-    if (end - i > 1) text += concat('*', end - i);
-    i = end;
-  }
-  return text;
-}
-
-std::vector<Pass> parse_passes(std::string_view text, int most) {
-  std::vector<Pass> passes;
-  for (const std::string& word : split(text, ' ')) {
-    if (word.empty()) continue;
-    const auto [pass, times] = parse_run(word, most);
-    if (std::cmp_greater(times, static_cast<std::size_t>(most) - passes.size()))
-      throw InputError(concat("more than ", most, " passes at '", word, "'"));
-    passes.insert(passes.end(), static_cast<std::size_t>(times), pass);
-  }
-  return passes;
-}
-
-namespace {
-
-std::pair<Pass, int> parse_run(std::string_view word, int most) {
-  const auto refuse = [&] {
-    throw InputError(
-        concat("a pass is F, B, I or W with the number of its chunk, and perhaps a star with the "
-               "number of equal passes in a row (1 to ",
-               most, "): 'F0', 'W3*2'; found '", word, "'"));
-  };
-  const std::size_t letter = kLetters.find(word.front());
-  const std::size_t star = word.find('*');
-  const auto chunk = whole(word.substr(1, star == word.npos ? star : star - 1));
-  const auto times = star == word.npos ? std::optional(1) : whole(word.substr(star + 1));
-  if (letter == kLetters.npos || !chunk || !times || *times < 1 || *times > most) refuse();
-  return {{.kind = static_cast<Pass::Kind>(letter), .chunk = *chunk}, *times};
-}
-
-std::optional<int> whole(std::string_view text) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size() || number < 0)
-    return std::nullopt;
-  return number;
-}
-
-}  // namespace
 }  // namespace trireme::schedule

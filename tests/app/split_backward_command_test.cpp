@@ -3,6 +3,7 @@
 #include "budgets.h"
 
 #include "trireme/chain/chain.h"
+#include "trireme/plan/plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,11 +21,12 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 /// By stage of the run's plan: the deferral of weight gradients; -1: whole backwards.
-std::vector<int> weights_behind(const TemporaryFolder& folder) {
-  const json plan = json::parse(text_of(small_run(folder) / "plan.json"));
-  std::vector<int> behind;
-  for (const json& stage : plan["stages"]) behind.push_back(stage.value("weights_behind", -1));
-  return behind;
+std::vector<int> deferred_passes(const TemporaryFolder& folder) {
+  std::vector<int> passes;
+  for (const std::optional<int>& number :
+       plan::deferred_passes(plan::load_plan(small_run(folder) / "plan.json")))
+    passes.push_back(number.value_or(-1));
+  return passes;
 }
 
 TEST(SplitBackward, GivesTheBitsOfWholeOnes) {
@@ -37,14 +39,14 @@ TEST(SplitBackward, GivesTheBitsOfWholeOnes) {
     return std::pair(summary["parameters_digest"], summary["losses_digest"]);
   };
   const auto split = digests("pipeline.stages=3");
-  EXPECT_THAT(weights_behind(folder), ElementsAre(-1, 1, 2));
+  EXPECT_THAT(deferred_passes(folder), ElementsAre(-1, 1, 2));
   const std::string plan = folder.file("split.json", text_of(small_run(folder) / "plan.json"));
   EXPECT_EQ(digests("pipeline.stages=3 --set pipeline.split_backward=never"), split);
-  EXPECT_THAT(weights_behind(folder), Each(-1));
+  EXPECT_THAT(deferred_passes(folder), Each(-1));
   EXPECT_EQ(digests("pipeline.stages=1"), split);
-  EXPECT_THAT(weights_behind(folder), ElementsAre(-1));
+  EXPECT_THAT(deferred_passes(folder), ElementsAre(-1));
   EXPECT_EQ(digests("pipeline.stages=3 --set plan.file=" + plan), split);
-  EXPECT_THAT(weights_behind(folder), ElementsAre(-1, 1, 2));
+  EXPECT_THAT(deferred_passes(folder), ElementsAre(-1, 1, 2));
 
   const CommandResult refused = run_command(
       train + "pipeline.stages=3 --set pipeline.split_backward=never --set plan.file=" + plan);
@@ -57,7 +59,8 @@ TEST(SplitBackward, GivesTheBitsOfWholeOnes) {
   const std::string wrong = folder.file("grouped.json", grouped.dump());
   const CommandResult in_groups = run_command(train + "pipeline.stages=3 --set plan.file=" + wrong);
   EXPECT_EQ(in_groups.exit_code, 2);
-  EXPECT_THAT(in_groups.errors, HasSubstr(wrong + ": stage 1, weights_behind: found 1, but "));
+  EXPECT_THAT(in_groups.errors,
+              HasSubstr("order is for 4 micro-batches or groups of them, must be for 2"));
 }
 
 // Jobs that recompute everything do so for the memory.
@@ -66,7 +69,7 @@ TEST(SplitBackward, IsNotOfAPolicyThatSparesMemory) {
   const CommandResult run = run_command(kTrireme + " train " + small_job(folder) +
                                         " --set pipeline.stages=3 --set plan.solver=recompute_all");
   ASSERT_EQ(run.exit_code, 0) << run.errors;
-  EXPECT_THAT(weights_behind(folder), ElementsAre(-1, -1, -1));
+  EXPECT_THAT(deferred_passes(folder), ElementsAre(-1, -1, -1));
 }
 
 TEST(SplitBackward, KeepsToBudgetsWithPeaksAsPredicted) {
@@ -99,7 +102,7 @@ TEST(SplitBackward, KeepsToBudgetsWithPeaksAsPredicted) {
       EXPECT_EQ(layer.split.has_value(), layer.name.starts_with("block")) << layer.name;
       EXPECT_EQ(layer.in_parts().weights > Seconds(0), layer.split.has_value()) << layer.name;
     }
-    const std::vector<int> behind = weights_behind(folder);
+    const std::vector<int> behind = deferred_passes(folder);
     some += *std::max_element(behind.begin(), behind.end()) >= 0 ? 1 : 0;
     if (bytes == most) {
       EXPECT_THAT(run.out, HasSubstr("split backward (zero bubble), weight gradients deferred"));

@@ -69,8 +69,8 @@ std::string plan_text() {
   plan.solver = "rotor";
   plan.micro_batches = 2;
   plan.step = Seconds(0.5);
-  plan.stages = {{.rank = 0, .in_flight = 2, .program = program::recompute_all(1, 2)},
-                 {.rank = 1, .in_flight = 1, .program = program::keep_all(3, 4)}};
+  plan.stages = {{.rank = 0, .program = program::recompute_all(1, 2)},
+                 {.rank = 1, .program = program::keep_all(3, 4)}};
   plan.alternatives = {{.policy = "keep_all", .step = {}, .infeasible = plan::Infeasible{}}};
   return plan::to_json(plan);
 }

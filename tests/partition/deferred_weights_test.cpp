@@ -5,6 +5,8 @@
 #include "partition/planned.h"
 #include "support/trials.h"
 
+#include "trireme/schedule/named.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -42,9 +44,9 @@ TEST(DeferredWeights, AreAsManyAsZbH1HasWhereThereIsRoom) {
     const Question question = thirds(layers, stages, micro_batches, 0);
     const plan::Plan plan = planned(question);
     expect_sound(question, plan);
-    EXPECT_EQ(plan.stages[0].weights_behind, std::nullopt);  // no rank waits for it
-    for (int k = 1; k < stages; ++k)
-      EXPECT_EQ(plan.stages[static_cast<std::size_t>(k)].weights_behind, k);
+    const std::vector<std::optional<int>> deferred = plan::deferred_passes(plan);
+    EXPECT_EQ(deferred[0], std::nullopt);  // no rank waits for it
+    for (int k = 1; k < stages; ++k) EXPECT_EQ(deferred[static_cast<std::size_t>(k)], k);
     // Qi et al. 2024, table 2, with two layers in a stage.
     EXPECT_EQ(plan.step, Seconds(2 * (3 * micro_batches + stages - 1)));
     const plan::Alternative* const before = alternative(plan, "whole backwards");
@@ -100,11 +102,9 @@ TEST(DeferredWeights, AreAsManyAsThereIsRoomFor) {
     expect_sound(question, plan);
     EXPECT_LE(plan.step, std::get<plan::Plan>(before).step);
     some += plan::has_split_backward(plan) ? 1 : 0;
+    const std::vector<std::optional<int>> deferred = plan::deferred_passes(plan);
     for (std::size_t k = 1; k < 3; ++k)
-      fewer +=
-          plan::has_split_backward(plan) && plan.stages[k].weights_behind != static_cast<int>(k)
-              ? 1
-              : 0;
+      fewer += plan::has_split_backward(plan) && deferred[k] != static_cast<int>(k) ? 1 : 0;
   }
   EXPECT_GT(some, 8);
   EXPECT_GT(fewer, 3);
@@ -160,8 +160,11 @@ Seconds best_of_all(const Question& question, const plan::Plan& plan) {
   std::vector<int> numbers(plan.stages.size(), -1);  // -1: whole
   for (;;) {
     plan::Plan other = plan;
+    std::vector<std::optional<int>> deferred(numbers.size());
     for (std::size_t k = 0; k < numbers.size(); ++k)
-      if (numbers[k] >= 0) other.stages[k].weights_behind = numbers[k];
+      if (numbers[k] >= 0) deferred[k] = numbers[k];
+    plan::set_order(
+        other, schedule::one_f_one_b_with(plan::in_flight(plan), plan.micro_batches, deferred));
     bool is_within =
         !simulate::validate(plan::compile(other, question.chain), setting_of(question, other));
     const auto simulation = simulated(question, other, simulate::Detail::kFigures);

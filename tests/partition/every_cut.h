@@ -6,6 +6,7 @@
 #include "trireme/core/error.h"
 #include "trireme/partition/planner.h"
 #include "trireme/program/generate.h"
+#include "trireme/schedule/named.h"
 #include "trireme/simulate/replay.h"
 #include "trireme/solve/exhaustive.h"
 
@@ -155,9 +156,11 @@ class EveryCut {
   /// The step if every stage could run all its recomputation while it waits for the gradient.
   double hidden(const std::vector<double>& forward, const std::vector<double>& backward,
                 const std::vector<double>& again) const {
-    const program::PipelineShape shape{question_.stages, question_.micro_batches};
-    const program::PassOrder order =
-        question_.schedule == "gpipe" ? program::gpipe(shape) : program::one_f_one_b(shape);
+    const schedule::PipelineShape shape{question_.stages, question_.micro_batches};
+    const schedule::Order order =
+        question_.schedule == "gpipe" ? schedule::gpipe(shape) : schedule::one_f_one_b(shape);
+    std::vector<std::vector<int>> micro_batches;
+    for (const auto& passes : order) micro_batches.push_back(schedule::micro_batches_of(passes));
     const std::size_t stages = forward.size();
     const auto count = static_cast<std::size_t>(question_.micro_batches);
     constexpr double kNotYet = -1;
@@ -170,7 +173,7 @@ class EveryCut {
       for (std::size_t k = 0; k < stages; ++k) {
         while (next[k] < order[k].size()) {
           const auto& pass = order[k][next[k]];
-          const auto m = static_cast<std::size_t>(pass.micro_batch);
+          const auto m = static_cast<std::size_t>(micro_batches[k][next[k]]);
           const auto link = [&](std::size_t from) {
             return question_.platform.link(static_cast<int>(from), static_cast<int>(from) + 1);
           };
@@ -178,7 +181,7 @@ class EveryCut {
             const chain::LinkSpec spec = link(from);
             return spec.time(question_.chain.output(cut_[from])).count() - spec.latency.count();
           };
-          if (pass.kind == program::Pass::Kind::kForward) {
+          if (pass.kind == schedule::Pass::Kind::kForward) {
             if (input[k][m] < 0) break;
             clock[k] = std::max(clock[k], input[k][m]) + forward[k];
             if (k + 1 == stages) {

@@ -8,6 +8,8 @@
 #include "support/trials.h"
 
 #include "trireme/program/generate.h"
+#include "trireme/schedule/named.h"
+#include "trireme/schedule/slots.h"
 #include "trireme/simulate/validate.h"
 
 #include <gtest/gtest.h>
@@ -159,7 +161,7 @@ double least_of_all(const Question& question) {
   }
   for (const Allocation& allocation : all) {
     std::vector<program::StageProgram> programs;
-    program::StageTimes times;
+    schedule::ChunkTimes times;
     for (int k = 0; k < allocation.stages(); ++k) {
       programs.push_back(program::keep_all(allocation.first(k), allocation.last(k)));
       const StageNeeds needs = prepared(question.chain, programs.back()).needs;
@@ -181,12 +183,10 @@ double least_of_all(const Question& question) {
         }
         return;
       }
-      const auto turns =
-          program::take_turns(program::one_f_one_b_with(counts, question.micro_batches),
-                              allocation.ranks, times)
-              .turns;
-      const auto result = judged(question, "oracle", programs,
-                                 {.ranks = allocation.ranks, .in_flight = counts, .turns = turns});
+      const schedule::PlacedOrder placed = schedule::placed_order(
+          schedule::one_f_one_b_with(counts, question.micro_batches), allocation.ranks, &times);
+      const auto result =
+          judged(question, "oracle", programs, {.ranks = allocation.ranks, .order = placed.order});
       if (result) least = std::min(least, result->plan.step.count());
     };
     extend({});
@@ -269,7 +269,8 @@ TEST(Madpipe, PlanWhoseTurnsWaitInACircleIsRefused) {
   plan::Plan plan = plan_of(question);
   ASSERT_EQ(ranks_of_stages(plan), (std::vector<int>{0, 1, 0}));
   // The last stage before the first, whose outputs it waits for.
-  plan.turns = {{2, 2, 2, 2, 0, 0, 0, 0}};
+  plan.order = {schedule::parse_passes("(F2 B2)*2 F0*2 B0*2", 99),
+                schedule::parse_passes("F1*2 B1*2", 99)};
 
   const auto fault =
       simulate::validate(plan::compile(plan, question.chain), setting_of(question, plan));

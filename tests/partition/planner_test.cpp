@@ -144,7 +144,7 @@ TEST(Planner, HoldsEveryMicroBatchWithGPipe) {
 
   const plan::Plan plan = planned(question);
 
-  for (const plan::StagePlan& stage : plan.stages) EXPECT_EQ(stage.in_flight, 6);
+  EXPECT_EQ(plan::in_flight(plan), (std::vector<int>{6, 6}));
   EXPECT_EQ(plan.schedule, "gpipe");
 }
 

@@ -90,7 +90,7 @@ struct Updated {
       layer.gradients = layer.trained_gradients = layer.optimizer = Bytes(20);
     }
     plan.micro_batches = 2;
-    plan.stages = {{.rank = 0, .in_flight = 1, .program = program::keep_all(1, 4)}};
+    plan.stages = {{.rank = 0, .program = program::keep_all(1, 4)}};
     plan.stages[0].streamed = {1, 2, 3, 4};
     plan.stages[0].optimizer_away = Bytes(40);
     plan.updates = program::UpdatePlace::kInBackward;
@@ -149,9 +149,9 @@ TEST(UpdatesOfAPlan, AreRefusedWhereTheyCannotBe) {
 
 TEST(UpdatesOfAPlan, AreAtTheEndOnRanksWithSeveralStages) {
   Updated of;
-  of.plan.stages = {{.rank = 0, .in_flight = 1, .program = program::keep_all(1, 1)},
-                    {.rank = 1, .in_flight = 1, .program = program::keep_all(2, 3)},
-                    {.rank = 0, .in_flight = 1, .program = program::keep_all(4, 4)}};
+  of.plan.stages = {{.rank = 0, .program = program::keep_all(1, 1)},
+                    {.rank = 1, .program = program::keep_all(2, 3)},
+                    {.rank = 0, .program = program::keep_all(4, 4)}};
   of.plan.stages[0].streamed = {1};
   of.plan.stages[1].streamed = {2, 3};
   of.plan.stages[2].streamed = {4};

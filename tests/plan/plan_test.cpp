@@ -7,6 +7,8 @@
 
 #include "trireme/io/file.h"
 #include "trireme/program/generate.h"
+#include "trireme/schedule/named.h"
+#include "trireme/schedule/slots.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,7 +32,7 @@ TEST(ToJson, IsReadableByHand) {
             " \"micro_batches\": 2,\n"
             " \"predicted\": {\"step_s\": 1.25, \"bubble\": 0.2, \"recompute_s\": 0.5},\n"
             " \"stages\": [\n"
-            "  {\"layers\": [1, 2], \"rank\": 1, \"in_flight\": 2, \"budget_bytes\": 100, "
+            "  {\"layers\": [1, 2], \"rank\": 1, \"budget_bytes\": 100, "
             "\"static_bytes\": 7,\n"
             "   \"forward\": [[\"forward_keep\", 1], [\"offload\", 0], [\"forward_tape\", 2], "
             "[\"offload_tape\", 2], [\"drop\", 1]],\n"
@@ -38,7 +40,7 @@ TEST(ToJson, IsReadableByHand) {
             "[\"backward\", 2], [\"forward_tape\", 1], [\"backward\", 1]],\n"
             "   \"predicted\": {\"forward_s\": 0.1, \"backward_s\": 0.3333333333333333, "
             "\"kept_bytes\": 5, \"peak_bytes\": 99, \"offloaded_bytes\": 11}},\n"
-            "  {\"layers\": [3, 4], \"rank\": 0, \"in_flight\": 1, \"budget_bytes\": 0, "
+            "  {\"layers\": [3, 4], \"rank\": 0, \"budget_bytes\": 0, "
             "\"static_bytes\": 0,\n"
             "   \"forward\": [[\"forward_tape\", 3], [\"forward_tape\", 4]],\n"
             "   \"backward\": [[\"backward\", 4], [\"backward\", 3]],\n"
@@ -107,7 +109,6 @@ TEST(ReadPlan, GivesBackEmptyListsAndNames) {
   Plan plan = small_plan();
   plan.chain_name = plan.solver = "";
   plan.schedule = "gpipe";
-  plan.stages[1].in_flight = 2;
   plan.alternatives.clear();
   plan.stages[1].program.backward.clear();
   EXPECT_EQ(read_plan(io::parse(to_json(plan), "p.json")), plan);
@@ -125,14 +126,37 @@ TEST(ReadPlan, GivesBackMixes) {
   EXPECT_EQ(read_plan(io::parse(text, "p.json")), plan);
 }
 
-TEST(ReadPlan, GivesBackHowFarGradientsOfWeightsAreBehind) {
+/// Gives stage k, one on each rank, these numbers in flight and of deferred passes.
+void set_passes(Plan& plan, const std::vector<int>& in_flight,
+                const std::vector<std::optional<int>>& deferred = {}) {
+  set_order(plan,
+            schedule::on_ranks(schedule::one_f_one_b_with(in_flight, plan.micro_batches, deferred),
+                               placement(plan)));
+}
+
+TEST(ReadPlan, GivesBackTheOrderOfPasses) {
   Plan plan = small_plan();
-  plan.stages[1].weights_behind = 0;
+  set_passes(plan, {2, 1}, {std::nullopt, 0});
   EXPECT_TRUE(has_split_backward(plan));
   EXPECT_FALSE(has_split_backward(small_plan()));
+  EXPECT_EQ(deferred_passes(plan), (std::vector<std::optional<int>>{std::nullopt, 0}));
   const std::string text = to_json(plan);
-  EXPECT_NE(text.find("\"weights_behind\": 0"), std::string::npos) << text;
+  EXPECT_NE(text.find(R"("order": [
+  "(F1 I1 W1)*2",
+  "F0*2 B0*2"
+ ])"),
+            std::string::npos)
+      << text;
   EXPECT_EQ(read_plan(io::parse(text, "p.json")), plan);
+}
+
+TEST(SetOrder, LeavesThePlansScheduleItsOwnOrder) {
+  Plan plan = small_plan();
+  set_passes(plan, {2, 1});
+  EXPECT_EQ(plan, small_plan());
+  set_passes(plan, {1, 1});
+  EXPECT_EQ(in_flight(plan), (std::vector<int>{1, 1}));
+  EXPECT_NE(plan.order, schedule::Order());
 }
 
 TEST(ReadPlan, GivesBackClocksAndEnergy) {
@@ -160,23 +184,6 @@ TEST(ReadInfeasible, GivesBackTheLeastStepOfADeadline) {
   EXPECT_EQ(read_infeasible(*document.find("infeasible")), late);
 }
 
-TEST(ReadPlan, GivesBackTurns) {
-  Plan plan = small_plan();
-  plan.stages[0].rank = 0;
-  plan.stages[1].rank = 1;
-  plan.stages.push_back({.rank = 0, .in_flight = 1, .program = program::keep_all(5, 6)});
-  plan.turns = {{0, 0, 2, 2, 2, 2, 0, 0}, {}};
-
-  const std::string text = to_json(plan);
-
-  EXPECT_NE(text.find(R"( "turns": [
-  {"rank": 0, "stages": [0, 0, 2, 2, 2, 2, 0, 0]}
- ],)"),
-            std::string::npos)
-      << text;
-  EXPECT_EQ(read_plan(io::parse(text, "p.json")), plan);
-}
-
 TEST(ReadPlan, GivesBackRandomPlans) {
   std::mt19937_64 random(3);
   const auto size = [&] {
@@ -193,13 +200,11 @@ TEST(ReadPlan, GivesBackRandomPlans) {
     int next = 1;
     for (std::size_t k = 1 + random() % 4; k > 0; --k) {
       StagePlan stage{static_cast<int>(random() % 4),
-                      static_cast<int>(1 + random() % 4),
                       size(),
                       size(),
                       {},
                       {time(), time(), size(), size(), size()}};
       if (random() % 2 == 0) stage.optimizer_away = size();
-      if (random() % 3 == 0) stage.weights_behind = static_cast<int>(random() % 9);
       stage.program.first_layer = next;
       stage.program.last_layer = next + static_cast<int>(random() % 5);
       next = stage.program.last_layer + 1;
@@ -226,7 +231,7 @@ TEST(LoadPlan, ReadsWhatWasSaved) {
 TEST(LoadPlan, ReadsAPlanOfManyActionsFromAnyFile) {
   const support::TemporaryFolder folder;
   Plan plan = small_plan();
-  plan.stages = {StagePlan{.in_flight = 1, .program = program::keep_all(1, 30'000)}};
+  plan.stages = {StagePlan{.program = program::keep_all(1, 30'000)}};
   io::write_file(folder / "plan", to_json(plan));
   EXPECT_EQ(load_plan(folder / "plan"), plan);
 }
@@ -254,17 +259,13 @@ std::string passes(const program::Program& program, std::size_t rank) {
 
 TEST(Compile, RunsAsManyInFlightAsThePlanSays) {
   Plan plan = two_stages("1f1b");
-  EXPECT_EQ(in_flight(plan, 0), 2);
-  plan.stages[0].in_flight = 1;
+  EXPECT_EQ(in_flight(plan), (std::vector<int>{2, 1}));
+  set_passes(plan, {1, 1});
 
   const program::Program one = compile(plan);
 
   EXPECT_EQ(passes(one, 1), " F0 B0 F1 B1");
   EXPECT_EQ(passes(one, 0), " F0 B0 F1 B1");
-  plan.stages[1].in_flight = 2;
-  EXPECT_EQ(support::input_error([&] { compile(plan); }),
-            "stage 0 has 1 micro-batches in flight, must have at least 2, as many as the stage "
-            "after it");
 }
 
 TEST(Compile, RunsEveryStageOnItsRankInTheOrderOfTheSchedule) {
@@ -280,7 +281,7 @@ TEST(Compile, RunsEveryStageOnItsRankInTheOrderOfTheSchedule) {
 
 TEST(Compile, SplitsTheBackwardsOfTheStagesThatSaySo) {
   Plan plan = small_plan();
-  plan.stages[1].weights_behind = 1;
+  set_passes(plan, {2, 1}, {std::nullopt, 1});
   const program::Program program = compile(plan);
   const auto count = [&](int rank, Op op) {
     const auto& actions = program.ranks[static_cast<std::size_t>(rank)];
@@ -295,26 +296,22 @@ TEST(Compile, SplitsTheBackwardsOfTheStagesThatSaySo) {
 
 TEST(Compile, RefusesTwoPartsOfBackwardsWhereTheyCannotBe) {
   Plan plan = small_plan();
-  plan.stages[1].weights_behind = 1;
+  set_passes(plan, {2, 1}, {std::nullopt, 1});
   const auto refusal = [](const Plan& other) {
     return support::input_error([&] { compile_passes(other); });
   };
   Plan grouped = plan;
   grouped.group = 2;
   EXPECT_EQ(refusal(grouped),
-            "stage 1, weights_behind: found 1, but micro-batches run in groups; leave "
-            "it out");
-  Plan shared = plan;
-  shared.stages[1].rank = 1;
-  EXPECT_EQ(refusal(shared),
-            "stage 1, weights_behind: found 1, but its rank, 1, has several stages; leave it out");
+            "order: stage 1 has backwards in two parts (I1, W1), but micro-batches run in groups: "
+            "whole ones (B1) are possible");
   Plan updated = plan;
   updated.stages[1].streamed = {3, 4};
   EXPECT_NO_THROW(compile_passes(updated));
   updated.updates = program::UpdatePlace::kInForward;
   EXPECT_EQ(refusal(updated),
-            "stage 1, weights_behind: found 1, but layers are updated during its passes; leave one "
-            "of the two out");
+            "order: stage 1 has backwards in two parts (I1, W1), but layers are updated during its "
+            "passes: whole ones (B1) are possible");
 }
 
 TEST(CompileForwards, RunsNothingElseOnTheSameRanks) {

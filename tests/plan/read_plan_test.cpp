@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/input_error.h"
 
+#include "trireme/core/text.h"
 #include "trireme/plan/plan.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -58,15 +60,14 @@ TEST(ReadPlan, FillsInWhatAHandWrittenPlanLeavesOut) {
   ASSERT_EQ(plan.stages.size(), 2U);
   EXPECT_EQ(plan.stages[0].rank, 0);
   EXPECT_EQ(plan.stages[1].rank, 1);
-  EXPECT_EQ(plan.stages[0].in_flight, 2);
-  EXPECT_EQ(plan.stages[1].in_flight, 1);
+  EXPECT_EQ(in_flight(plan), (std::vector<int>{2, 1}));
   EXPECT_EQ(plan.stages[0].budget, Bytes(0));
 }
 
 TEST(ReadPlan, KeepsAllMicroBatchesInFlightInGpipe) {
   std::string text = with_stages(stage("1, 2") + ", " + stage("3, 3"));
   text.replace(text.find("1f1b"), 4, "gpipe");
-  EXPECT_EQ(read(text).stages[1].in_flight, 3);
+  EXPECT_EQ(in_flight(read(text)), (std::vector<int>{3, 3}));
   text.replace(text.find("\"layers\": [1, 2]"), 16, "\"layers\": [1, 2], \"in_flight\": 2");
   EXPECT_THAT(support::input_error([&] { read(text); }),
               testing::HasSubstr("in_flight is 2, must be 3 or left out: gpipe has all "
@@ -100,6 +101,75 @@ TEST(ReadPlan, IsReadFromYamlToo) {
                           "    backward: [[backward, 1]]\n",
                           "p.yaml"));
   EXPECT_EQ(plan.stages[0].budget, Bytes(2048));
+}
+
+/// A plan of three stages, of which ranks 0 and 1 have the given ones, and keys after them.
+std::string on_two_ranks(const std::vector<std::string>& of_stages, const std::string& keys) {
+  std::string stages;
+  for (std::size_t k = 0; k < of_stages.size(); ++k)
+    stages += concat(k > 0 ? ", " : "", "{\"layers\": [", k + 1, ", ", k + 1, "], ", of_stages[k],
+                     ", \"forward\": [], \"backward\": []}");
+  std::string text = with_stages(stages);
+  text.insert(text.size() - 1, keys);
+  return text;
+}
+
+std::vector<std::string> texts(const schedule::Order& order) {
+  std::vector<std::string> texts;
+  for (const auto& passes : order) texts.push_back(schedule::to_text(passes));
+  return texts;
+}
+
+using testing::ElementsAre;
+
+// Plan files without `order`, as they were written before.
+TEST(ReadPlan, MakesTheOrderOfOlderFiles) {
+  EXPECT_THAT(texts(read(on_two_ranks({"\"in_flight\": 1, \"rank\": 1",
+                                       "\"in_flight\": 1, \"weights_behind\": 1, \"rank\": 0"},
+                                      ""))
+                        .order),
+              ElementsAre("(F1 I1)*2 W1 F1 I1 W1*2", "(F0 B0)*3"));
+  const std::vector<std::string> shared{"\"rank\": 0", "\"rank\": 1", "\"rank\": 0"};
+  EXPECT_THAT(texts(read(on_two_ranks(shared,
+                                      ", \"turns\": [{\"rank\": 0, \"stages\": [0, 0, 0, 2, "
+                                      "2, 2, 2, 2, 2, 0, 0, 0]}]"))
+                        .order),
+              ElementsAre("F0*3 (F2 B2)*3 B0*3", "F1*2 B1 F1 B1*2"));
+}
+
+TEST(ReadPlan, RefusesAnOrderThatIsNotOfItsStages) {
+  const std::vector<std::string> two{"\"rank\": 0", "\"rank\": 1"};
+  const auto refused = [&](const std::string& keys) { return refusal(on_two_ranks(two, keys)); };
+  using testing::HasSubstr;
+  EXPECT_THAT(refused(", \"order\": [\"F0*3 B0*3\", \"F1*3 X1\"]"),
+              HasSubstr("order is not an order of passes of these stages: found 'X1'"));
+  EXPECT_THAT(refused(", \"order\": [\"F0*3 B0*3\", \"F1*3 B1*2\"]"),
+              HasSubstr("chunk 1 runs 3 forwards, but 2 backwards"));
+  EXPECT_THAT(refused(", \"order\": [\"F0*2 B0*2\", \"F1*2 B1*2\"]"),
+              HasSubstr("order is for 2 micro-batches or groups of them, must be for 3"));
+  EXPECT_THAT(refused(", \"order\": [\"F0*9 B0*10\", \"\"]"), HasSubstr("more than 18 passes"));
+  EXPECT_THAT(refused(", \"order\": [], \"turns\": []"),
+              HasSubstr("turns stands beside `order`, which says it all: leave it out"));
+}
+
+TEST(ReadPlan, RefusesOlderFilesThatCannotRun) {
+  const std::vector<std::string> shared{"\"rank\": 0", "\"rank\": 1", "\"rank\": 0"};
+  using testing::HasSubstr;
+  const auto with_turns = [&](const std::string& turns) {
+    return refusal(on_two_ranks(shared, ", \"turns\": [" + turns + "]"));
+  };
+  EXPECT_THAT(with_turns("{\"rank\": 0, \"stages\": [0, 1]}"),
+              HasSubstr("stages[1] is stage 1, which is not on rank 0"));
+  EXPECT_THAT(with_turns("{\"rank\": 0, \"stages\": [0, 2]}"),
+              HasSubstr("rank 0 has turns for 1 of the 6 passes of stage 0"));
+  EXPECT_THAT(with_turns("{\"rank\": 0, \"stages\": [2, 2, 2, 2, 2, 2, 2]}"),
+              HasSubstr("rank 0 has more turns of stage 2 than its 6 passes"));
+  EXPECT_THAT(with_turns("{\"rank\": 1, \"stages\": [1, 1, 1, 1, 1, 1]}"),
+              HasSubstr("rank 0 has turns for 0 of the 6 passes of stage 2"));
+  EXPECT_THAT(refusal(on_two_ranks({"\"in_flight\": 1", "\"in_flight\": 2"}, "")),
+              HasSubstr("stage 0 has 1 micro-batches in flight, must have at least 2"));
+  EXPECT_THAT(refusal(on_two_ranks({"\"rank\": 0, \"weights_behind\": 1", "\"rank\": 0"}, "")),
+              HasSubstr("stages[0].weights_behind is 1, but its rank, 0, has several stages"));
 }
 
 TEST(ReadPlan, RefusesABrokenHead) {
@@ -137,7 +207,7 @@ TEST(ReadPlan, RefusesABrokenHead) {
        "6: rank is not a key here (known: format, chain, schedule, solver, micro_batches, tapes, "
        "weights_at_once, group, updates, update_window_bytes, replicas, optimizer_shards, "
        "predicted, "
-       "stages, turns, alternatives)"}};
+       "stages, order, turns, alternatives)"}};
   for (const auto& [text, message] : table) EXPECT_EQ(refusal(text), "p.json:" + message);
 }
 
@@ -228,7 +298,6 @@ TEST(ReadPlan, RefusesBrokenTurns) {
     text.pop_back();
     return refusal(text + ",\n\"turns\": [" + turns + "]}");
   };
-  EXPECT_EQ(with("{\"rank\": 0, \"stages\": [0, 2]}"), "no InputError was thrown");
   EXPECT_EQ(with("{\"rank\": 0}"), "p.json:6: turns[0].stages is missing");
   EXPECT_EQ(with("{\"rank\": 2, \"stages\": []}"),
             "p.json:6: turns[0].rank is 2, must be a whole number from 0 to 1");

@@ -17,7 +17,7 @@ inline Plan small_plan() {
   plan.step = Seconds(1.25);
   plan.bubble = 0.2;
   plan.recompute = Seconds(0.5);
-  StagePlan first{.rank = 1, .in_flight = 2, .budget = Bytes(100), .static_bytes = Bytes(7)};
+  StagePlan first{.rank = 1, .budget = Bytes(100), .static_bytes = Bytes(7)};
   first.program = {.first_layer = 1,
                    .last_layer = 2,
                    .forward = {{program::Op::kForwardKeep, 1},
@@ -32,7 +32,7 @@ inline Plan small_plan() {
                                 {program::Op::kForwardTape, 1},
                                 {program::Op::kBackward, 1}}};
   first.predicted = {Seconds(0.1), Seconds(1.0 / 3), Bytes(5), Bytes(99), Bytes(11)};
-  StagePlan second{.in_flight = 1};
+  StagePlan second;
   second.program = program::keep_all(3, 4);
   plan.stages = {first, second};
   plan.alternatives = {{.policy = "recompute_all", .step = Seconds(1.5), .infeasible = {}},

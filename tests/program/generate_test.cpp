@@ -3,6 +3,7 @@
 #include "trireme/program/generate.h"
 
 #include "trireme/core/error.h"
+#include "trireme/schedule/named.h"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +17,8 @@ namespace trireme::program {
 namespace {
 
 /// One layer per stage, kept.
-std::string drawn(PassOrder (*order)(PipelineShape), PipelineShape shape) {
+std::string drawn(schedule::Order (*order)(schedule::PipelineShape),
+                  schedule::PipelineShape shape) {
   Lowering lowering;
   for (int layer = 1; layer <= shape.stages; ++layer)
     lowering.stages.push_back(keep_all(layer, layer));
@@ -32,18 +34,8 @@ std::string texts(const std::vector<Action>& actions) {
   return text;
 }
 
-int most_in_flight(const std::vector<Pass>& passes) {
-  int now = 0;
-  int most = 0;
-  for (const Pass& pass : passes) {
-    now += pass.kind == Pass::Kind::kForward ? 1 : -1;
-    most = std::max(most, now);
-  }
-  return most;
-}
-
 TEST(OneFOneB, LooksLikeItsPicture) {
-  EXPECT_EQ(drawn(one_f_one_b, {4, 8}), R"(
+  EXPECT_EQ(drawn(schedule::one_f_one_b, {4, 8}), R"(
 0 | F0 F1 F2 F3 .. .. .. B0 F4 B1 F5 B2 F6 B3 F7 B4 .. B5 .. B6 .. B7
 1 | .. F0 F1 F2 .. .. B0 F3 B1 F4 B2 F5 B3 F6 B4 F7 B5 .. B6 .. B7 ..
 2 | .. .. F0 F1 .. B0 F2 B1 F3 B2 F4 B3 F5 B4 F6 B5 F7 B6 .. B7 .. ..
@@ -52,7 +44,7 @@ TEST(OneFOneB, LooksLikeItsPicture) {
 }
 
 TEST(OneFOneB, WithFewMicroBatchesIsAllWarmUp) {
-  EXPECT_EQ(drawn(one_f_one_b, {4, 2}), R"(
+  EXPECT_EQ(drawn(schedule::one_f_one_b, {4, 2}), R"(
 0 | F0 F1 .. .. .. .. .. B0 .. B1
 1 | .. F0 F1 .. .. .. B0 .. B1 ..
 2 | .. .. F0 F1 .. B0 .. B1 .. ..
@@ -61,7 +53,7 @@ TEST(OneFOneB, WithFewMicroBatchesIsAllWarmUp) {
 }
 
 TEST(OneFOneB, OneStageTakesTurns) {
-  EXPECT_EQ(drawn(one_f_one_b, {1, 3}), R"(
+  EXPECT_EQ(drawn(schedule::one_f_one_b, {1, 3}), R"(
 0 | F0 B0 F1 B1 F2 B2
 )");
 }
@@ -69,37 +61,32 @@ TEST(OneFOneB, OneStageTakesTurns) {
 TEST(OneFOneB, StageKeepsAtMostItsDistanceFromTheEnd) {
   for (int stages = 1; stages <= 9; ++stages) {
     for (int micro_batches = 1; micro_batches <= 12; ++micro_batches) {
-      const PassOrder order = one_f_one_b({stages, micro_batches});
-      for (int k = 0; k < stages; ++k) {
-        EXPECT_EQ(most_in_flight(order[static_cast<std::size_t>(k)]),
-                  std::min(stages - k, micro_batches))
+      const std::vector<int> most = schedule::in_flight(
+          schedule::one_f_one_b({stages, micro_batches}), schedule::one_each(stages));
+      for (int k = 0; k < stages; ++k)
+        EXPECT_EQ(most[static_cast<std::size_t>(k)], std::min(stages - k, micro_batches))
             << stages << " stages, " << micro_batches << " micro-batches, stage " << k;
-      }
     }
   }
 }
 
-TEST(Schedule, ByNameIsItsOrderWithTheNumbersInFlightThatItUsuallyHas) {
-  const auto expect_usual = [](std::string_view schedule, PipelineShape shape,
-                               const PassOrder& order) {
-    std::vector<int> in_flight;
-    for (int k = 0; k < shape.stages; ++k) {
-      in_flight.push_back(usual_in_flight(schedule, shape.stages, k, shape.micro_batches));
-      EXPECT_EQ(in_flight.back(), most_in_flight(order[static_cast<std::size_t>(k)])) << schedule;
-    }
-    EXPECT_EQ(pass_order(schedule, in_flight, shape.micro_batches), order) << schedule;
-  };
+TEST(Schedule, HasTheNumbersInFlightThatItUsuallyHas) {
   for (int stages = 1; stages <= 6; ++stages) {
     for (int micro_batches = 1; micro_batches <= 9; ++micro_batches) {
-      const PipelineShape shape{stages, micro_batches};
-      expect_usual("1f1b", shape, one_f_one_b(shape));
-      expect_usual("gpipe", shape, gpipe(shape));
+      const schedule::PipelineShape shape{stages, micro_batches};
+      std::vector<int> usual, all;
+      for (int k = 0; k < stages; ++k) {
+        usual.push_back(schedule::usual_in_flight("1f1b", shape, k));
+        all.push_back(schedule::usual_in_flight("gpipe", shape, k));
+      }
+      EXPECT_EQ(schedule::one_f_one_b_with(usual, micro_batches), schedule::one_f_one_b(shape));
+      EXPECT_EQ(schedule::one_f_one_b_with(all, micro_batches), schedule::gpipe(shape));
     }
   }
 }
 
-PassOrder two_two_one(PipelineShape shape) {
-  return one_f_one_b_with({2, 2, 1}, shape.micro_batches);
+schedule::Order two_two_one(schedule::PipelineShape shape) {
+  return schedule::one_f_one_b_with({2, 2, 1}, shape.micro_batches);
 }
 
 TEST(OneFOneB, WithFewerInFlightLooksLikeItsPicture) {
@@ -110,18 +97,8 @@ TEST(OneFOneB, WithFewerInFlightLooksLikeItsPicture) {
 )");
 }
 
-TEST(OneFOneB, WithItsOwnNumbersIsItself) {
-  for (int stages = 1; stages <= 6; ++stages) {
-    for (int micro_batches = 1; micro_batches <= 9; ++micro_batches) {
-      std::vector<int> in_flight;
-      for (int k = 0; k < stages; ++k) in_flight.push_back(std::min(stages - k, micro_batches));
-      EXPECT_EQ(one_f_one_b_with(in_flight, micro_batches), one_f_one_b({stages, micro_batches}));
-    }
-  }
-}
-
 TEST(GPipe, LooksLikeItsPicture) {
-  EXPECT_EQ(drawn(gpipe, {4, 8}), R"(
+  EXPECT_EQ(drawn(schedule::gpipe, {4, 8}), R"(
 0 | F0 F1 F2 F3 F4 F5 F6 F7 .. .. .. .. .. .. B0 B1 B2 B3 B4 B5 B6 B7
 1 | .. F0 F1 F2 F3 F4 F5 F6 F7 .. .. .. .. B0 B1 B2 B3 B4 B5 B6 B7 ..
 2 | .. .. F0 F1 F2 F3 F4 F5 F6 F7 .. .. B0 B1 B2 B3 B4 B5 B6 B7 .. ..
@@ -129,35 +106,16 @@ TEST(GPipe, LooksLikeItsPicture) {
 )");
 }
 
-TEST(Orders, EveryPassOnceAndBackwardsInMicroBatchOrder) {
-  for (const auto order : {one_f_one_b, gpipe}) {
-    for (int stages = 1; stages <= 6; ++stages) {
-      for (int micro_batches = 1; micro_batches <= 10; ++micro_batches) {
-        for (const auto& passes : order({stages, micro_batches})) {
-          std::vector<int> forwards;
-          std::vector<int> backwards;
-          for (const Pass& pass : passes)
-            (pass.kind == Pass::Kind::kForward ? forwards : backwards).push_back(pass.micro_batch);
-          std::vector<int> all;
-          for (int m = 0; m < micro_batches; ++m) all.push_back(m);
-          EXPECT_EQ(forwards, all);
-          EXPECT_EQ(backwards, all);
-        }
-      }
-    }
-  }
-}
-
 TEST(Orders, NeedStagesAndMicroBatches) {
-  EXPECT_THROW(one_f_one_b({0, 4}), InputError);
-  EXPECT_THROW(gpipe({2, 0}), InputError);
-  EXPECT_THROW(forwards_only({-1, 1}), InputError);
+  EXPECT_THROW(schedule::one_f_one_b({0, 4}), InputError);
+  EXPECT_THROW(schedule::gpipe({2, 0}), InputError);
+  EXPECT_THROW(schedule::forwards_only({}, 1), InputError);
 }
 
 TEST(ForwardsOnly, IsADiagonal) {
   Lowering lowering;
   for (int layer = 1; layer <= 3; ++layer) lowering.stages.push_back(evaluate(layer, layer));
-  lowering.order = forwards_only({3, 4});
+  lowering.order = schedule::forwards_only(schedule::one_each(3), 4);
   lowering.end = StepEnd::kNone;
 
   const Program program = lower(lowering);

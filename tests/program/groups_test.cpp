@@ -3,6 +3,7 @@
 #include "trireme/program/groups.h"
 
 #include "trireme/program/generate.h"
+#include "trireme/schedule/named.h"
 
 #include <gtest/gtest.h>
 
@@ -21,9 +22,10 @@ std::string text_of(const std::vector<Action>& actions) {
 }
 
 Program lowered(const std::vector<StageProgram>& stages, int groups) {
-  return lower({.stages = stages,
-                .order = one_f_one_b({static_cast<int>(stages.size()), groups}),
-                .rank_of_stage = {}});
+  return lower({
+      .stages = stages,
+      .order = schedule::one_f_one_b({static_cast<int>(stages.size()), groups}),
+  });
 }
 
 TEST(Groups, AreAsManyAsHoldAllMicroBatches) {

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/core/error.h"
 #include "trireme/program/generate.h"
+#include "trireme/schedule/named.h"
+#include "trireme/schedule/slots.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,7 +32,7 @@ std::string refusal(const Lowering& lowering) {
 }
 
 TEST(Lower, OneStageAloneHasNoTransfers) {
-  const Program program = lower({{keep_all(1, 2)}, one_f_one_b({1, 2})});
+  const Program program = lower({{keep_all(1, 2)}, schedule::one_f_one_b({1, 2})});
 
   EXPECT_EQ(actions(program), R"(
 0 | 0:load_input 0
@@ -54,7 +56,8 @@ TEST(Lower, OneStageAloneHasNoTransfers) {
 }
 
 TEST(Lower, TwoStagesOneFOneB) {
-  const Program program = lower({{keep_all(1, 2), recompute_all(3, 4)}, one_f_one_b({2, 2})});
+  const Program program =
+      lower({{keep_all(1, 2), recompute_all(3, 4)}, schedule::one_f_one_b({2, 2})});
 
   EXPECT_EQ(program.layers, 4);
   EXPECT_EQ(program.micro_batches, 2);
@@ -104,7 +107,7 @@ TEST(Lower, TwoStagesOneFOneB) {
 }
 
 TEST(Lower, TwoStagesGPipe) {
-  Lowering lowering{{keep_all(1, 1), keep_all(2, 2)}, gpipe({2, 2})};
+  Lowering lowering{{keep_all(1, 1), keep_all(2, 2)}, schedule::gpipe({2, 2})};
   lowering.end = StepEnd::kNone;
 
   EXPECT_EQ(actions(lower(lowering)), R"(
@@ -134,7 +137,8 @@ TEST(Lower, TwoStagesGPipe) {
 }
 
 TEST(Lower, EvaluationHasNoBackwardAndNoEnd) {
-  Lowering lowering{{evaluate(1, 1), evaluate(2, 3)}, forwards_only({2, 1})};
+  Lowering lowering{{evaluate(1, 1), evaluate(2, 3)},
+                    schedule::forwards_only(schedule::one_each(2), 1)};
   lowering.end = StepEnd::kNone;
 
   EXPECT_EQ(actions(lower(lowering)), R"(
@@ -150,7 +154,8 @@ TEST(Lower, EvaluationHasNoBackwardAndNoEnd) {
 }
 
 TEST(Lower, RecomputationDoesNotWaitForTheGradient) {
-  const Program program = lower({{recompute_all(1, 1), keep_all(2, 2)}, one_f_one_b({2, 1})});
+  const Program program =
+      lower({{recompute_all(1, 1), keep_all(2, 2)}, schedule::one_f_one_b({2, 1})});
 
   EXPECT_THAT(actions(program), HasSubstr("0 | 0:forward_tape 1\n"
                                           "0 | 0:receive_gradient 1\n"
@@ -162,7 +167,7 @@ TEST(Lower, OutputLeavesBeforeWhatFollowsIt) {
   first.forward.push_back({Op::kOffloadTape, 1});
   first.backward.insert(first.backward.begin(), {Op::kPrefetchTape, 1});
 
-  const Program program = lower({{first, keep_all(2, 2)}, one_f_one_b({2, 1})});
+  const Program program = lower({{first, keep_all(2, 2)}, schedule::one_f_one_b({2, 1})});
 
   EXPECT_THAT(actions(program), HasSubstr("0 | 0:forward_tape 1\n"
                                           "0 | 0:send_output 1\n"
@@ -173,7 +178,9 @@ TEST(Lower, OutputLeavesBeforeWhatFollowsIt) {
 }
 
 TEST(Lower, NeighboursOnOneRankKeepTheirValues) {
-  Lowering lowering{{keep_all(1, 1), recompute_all(2, 2)}, one_f_one_b({2, 1}), {0, 0}};
+  Lowering lowering{{keep_all(1, 1), recompute_all(2, 2)},
+                    schedule::on_ranks(schedule::one_f_one_b({2, 1}), {0, 0}),
+                    {0, 0}};
   lowering.end = StepEnd::kNone;
 
   const Program program = lower(lowering);
@@ -193,8 +200,9 @@ TEST(Lower, NeighboursOnOneRankKeepTheirValues) {
 
 TEST(Lower, RankWithSeveralStagesTakesThemInAnOrderThatRuns) {
   // Stages 0 and 2 on rank 0, stage 1 on rank 1.
-  Lowering lowering{
-      {keep_all(1, 1), keep_all(2, 2), keep_all(3, 3)}, one_f_one_b({3, 3}), {0, 1, 0}};
+  Lowering lowering{{keep_all(1, 1), keep_all(2, 2), keep_all(3, 3)},
+                    schedule::on_ranks(schedule::one_f_one_b({3, 3}), {0, 1, 0}),
+                    {0, 1, 0}};
 
   const Program program = lower(lowering);
 
@@ -207,11 +215,12 @@ TEST(Lower, RankWithSeveralStagesTakesThemInAnOrderThatRuns) {
 )");
 }
 
-TEST(Lower, RankWithSeveralStagesTakesThemInItsTurns) {
-  Lowering lowering{
-      {keep_all(1, 1), keep_all(2, 2), keep_all(3, 3)}, one_f_one_b({3, 2}), {0, 1, 0}};
+TEST(Lower, RankWithSeveralStagesRunsThemInItsOrder) {
+  Lowering lowering{{keep_all(1, 1), keep_all(2, 2), keep_all(3, 3)},
+                    {schedule::parse_passes("F0*2 F2 B2 F2 B2 B0*2", 99),
+                     schedule::parse_passes("F1*2 B1*2", 99)},
+                    {0, 1, 0}};
   lowering.end = StepEnd::kNone;
-  lowering.turns = {{0, 0, 2, 2, 2, 2, 0, 0}};
 
   const Program program = lower(lowering);
 
@@ -253,64 +262,40 @@ TEST(Lower, RankWithSeveralStagesTakesThemInItsTurns) {
 )");
 }
 
-TEST(Lower, RefusesTurnsThatAreNotThoseOfTheRanksStages) {
-  Lowering lowering{
-      {keep_all(1, 1), keep_all(2, 2), keep_all(3, 3)}, one_f_one_b({3, 1}), {0, 1, 0}};
-
-  lowering.turns = {{0, 1, 2, 0}};
-  EXPECT_EQ(refusal(lowering), "turn 1 of rank 0 is of stage 1, which is not on this rank");
-  lowering.turns = {{0, 2, 2, 2}};
-  EXPECT_EQ(refusal(lowering), "rank 0 has more turns of stage 2 than its 2 passes");
-  lowering.turns = {{0, 2, 2}};
-  EXPECT_EQ(refusal(lowering), "rank 0 has turns for 1 of the 2 passes of stage 0");
-  lowering.turns = {{}, {1, 1}};
-  EXPECT_EQ(refusal(lowering), "rank 0 has turns for 0 of the 2 passes of stage 2");
-  lowering.turns = {{0, 2, 2, 0}, {}, {}};
-  EXPECT_EQ(refusal(lowering), "turns for 3 ranks, must be for at most 2");
-  lowering.turns = {{0, 2, 2, 0}};
-  EXPECT_EQ(refusal(lowering), "nothing was thrown");
-}
-
 // Stages 0 and 2 on rank 0 take 1 each way, stage 1 on rank 1 takes 3, messages take 1. By hand:
 //
 //     time    0   1   2   3   4   5   6   7   8   9   10  11  12  13  14  15  16
 //     rank 0  0F0 0F1 ..  ..  ..  ..  2F0 2B0 ..  2F1 2B1 ..  ..  0B0 ..  ..  0B1
 //     rank 1  ..  ..  1F0 --- --- 1F1 --- --- ..  1B0 --- --- 1B1 --- ---
-TEST(TakeTurns, BeginsWhatMayBeginBackwardsFirst) {
-  const StageTimes times{.forward = {1, 3, 1}, .backward = {1, 3, 1}, .message = {1, 1}};
+TEST(PlacedOrder, BeginsWhatMayBeginBackwardsFirst) {
+  const schedule::ChunkTimes times{.forward = {1, 3, 1}, .backward = {1, 3, 1}, .message = {1, 1}};
 
-  const TimedTurns timed = take_turns(one_f_one_b({3, 2}), {0, 1, 0}, times);
+  const schedule::PlacedOrder placed =
+      schedule::placed_order(schedule::one_f_one_b({3, 2}), {0, 1, 0}, &times);
 
-  EXPECT_EQ(timed.turns, (Turns{{0, 0, 2, 2, 2, 2, 0, 0}, {}}));
-  EXPECT_EQ(timed.end, 17);
+  EXPECT_EQ(schedule::to_text(placed.order[0]), "F0*2 (F2 B2)*2 B0*2");
+  EXPECT_EQ(schedule::to_text(placed.order[1]), "F1*2 B1*2");
+  EXPECT_EQ(placed.end, 17);
 }
 
-TEST(TakeTurns, OfEqualPassesAreThoseThatLoweringTakes) {
+TEST(PlacedOrder, OfEqualTimesIsThatOfEqualSlots) {
   for (const std::vector<int>& ranks :
        {std::vector{0, 1, 0}, {0, 1, 0, 1}, {1, 0, 2, 0}, {0, 1, 2, 0, 1}}) {
-    Lowering lowering;
-    const int stages = static_cast<int>(ranks.size());
-    for (int layer = 1; layer <= stages; ++layer) lowering.stages.push_back(keep_all(layer, layer));
-    lowering.order = one_f_one_b({stages, 5});
-    lowering.rank_of_stage = ranks;
-    const Program program = lower(lowering);
+    const schedule::Order by_stage = schedule::one_f_one_b({static_cast<int>(ranks.size()), 5});
     const std::vector<double> ones(ranks.size(), 1);
+    const schedule::ChunkTimes times{
+        .forward = ones, .backward = ones, .message = std::vector<double>(ranks.size())};
 
-    lowering.turns =
-        take_turns(
-            lowering.order, ranks,
-            {.forward = ones, .backward = ones, .message = std::vector<double>(ranks.size())})
-            .turns;
-
-    EXPECT_EQ(lower(lowering), program);
+    EXPECT_EQ(schedule::placed_order(by_stage, ranks, &times).order,
+              schedule::on_ranks(by_stage, ranks));
   }
 }
 
 TEST(Lower, RanksThatShareSeveralCutsReceiveInTheOrderOfSending) {
   Lowering lowering;
   for (int layer = 1; layer <= 4; ++layer) lowering.stages.push_back(keep_all(layer, layer));
-  lowering.order = one_f_one_b({4, 5});
-  lowering.rank_of_stage = {0, 1, 0, 1};  // outputs of layers 1 and 3 go from 0 to 1
+  lowering.order = schedule::on_ranks(schedule::one_f_one_b({4, 5}), {0, 1, 0, 1});
+  lowering.placement = {0, 1, 0, 1};  // outputs of layers 1 and 3 go from 0 to 1
 
   const Program program = lower(lowering);
 
@@ -329,7 +314,8 @@ TEST(Lower, RanksThatShareSeveralCutsReceiveInTheOrderOfSending) {
 }
 
 TEST(Lower, RankWithoutAStageStillEndsTheStep) {
-  const Program program = lower({{keep_all(1, 1)}, one_f_one_b({1, 1}), {1}});
+  const Program program =
+      lower({{keep_all(1, 1)}, schedule::on_ranks(schedule::one_f_one_b({1, 1}), {1}), {1}});
 
   EXPECT_THAT(actions(program),
               HasSubstr("0 | 0:reduce_gradients 0\n0 | 0:clip 0\n0 | 0:step 0\n"));
@@ -338,37 +324,37 @@ TEST(Lower, RankWithoutAStageStillEndsTheStep) {
 
 TEST(Lower, RefusesStagesThatDoNotFitTogether) {
   EXPECT_THAT(refusal({}), HasSubstr("a pipeline without stages"));
-  EXPECT_THAT(refusal({{keep_all(1, 2), keep_all(4, 5)}, one_f_one_b({2, 1})}),
+  EXPECT_THAT(refusal({{keep_all(1, 2), keep_all(4, 5)}, schedule::one_f_one_b({2, 1})}),
               HasSubstr("stage 1 begins with layer 4, must be 3"));
-  EXPECT_THAT(refusal({{keep_all(1, 2)}, one_f_one_b({2, 1})}),
-              HasSubstr("an order of passes for 2 stages, must be for 1"));
-  EXPECT_THAT(refusal({{keep_all(1, 2)}, one_f_one_b({1, 1}), {0, 1}}),
+  EXPECT_THAT(refusal({{keep_all(1, 2)}, schedule::one_f_one_b({2, 1})}),
+              HasSubstr("an order of passes for 2 ranks, must be for 1"));
+  EXPECT_THAT(refusal({{keep_all(1, 2)}, schedule::one_f_one_b({1, 1}), {0, 1}}),
               HasSubstr("ranks for 2 stages, must be for 1"));
-  EXPECT_THAT(refusal({{keep_all(1, 2)}, one_f_one_b({1, 1}), {-1}}), HasSubstr("on rank -1"));
-  EXPECT_THAT(refusal({{StageProgram{1, 0, {}, {}}}, one_f_one_b({1, 1})}),
+  EXPECT_THAT(refusal({{keep_all(1, 2)}, schedule::one_f_one_b({1, 1}), {-1}}),
+              HasSubstr("on rank -1"));
+  EXPECT_THAT(refusal({{StageProgram{1, 0, {}, {}}}, schedule::one_f_one_b({1, 1})}),
               HasSubstr("must have at least one"));
 }
 
 TEST(Lower, RefusesPartsThatDoNotDoTheirPass) {
-  EXPECT_THAT(refusal({{evaluate(1, 2)}, one_f_one_b({1, 1})}),
+  EXPECT_THAT(refusal({{evaluate(1, 2)}, schedule::one_f_one_b({1, 1})}),
               HasSubstr("stage 0: its backward part never runs backward 2"));
   StageProgram unfinished = keep_all(1, 2);
   unfinished.forward.pop_back();
-  EXPECT_THAT(refusal({{unfinished}, one_f_one_b({1, 1})}),
+  EXPECT_THAT(refusal({{unfinished}, schedule::one_f_one_b({1, 1})}),
               HasSubstr("stage 0: its forward part never runs its last layer, 2"));
 }
 
-TEST(Lower, RefusesOrdersThatSkipOrRepeat) {
-  const Pass f0{Pass::Kind::kForward, 0};
-  const Pass f1{Pass::Kind::kForward, 1};
-  const Pass b0{Pass::Kind::kBackward, 0};
-  EXPECT_THAT(refusal({{keep_all(1, 1)}, {{f1, b0}}}), HasSubstr("0 is missing"));
-  EXPECT_THAT(refusal({{keep_all(1, 1)}, {{f0, f0, b0}}}), HasSubstr("0 comes twice"));
-  EXPECT_THAT(refusal({{keep_all(1, 1), keep_all(2, 2)}, {{f0}, {f0, f1}}}),
-              HasSubstr("stage 1 runs 2 micro-batches, stage 0 runs 1"));
+TEST(Lower, RefusesOrdersThatSkip) {
+  const schedule::Pass f0{schedule::Pass::Kind::kForward, 0};
+  const schedule::Pass f1{schedule::Pass::Kind::kForward, 1};
+  const schedule::Pass b0{schedule::Pass::Kind::kBackward, 0};
+  EXPECT_THAT(refusal({{keep_all(1, 1)}, {{b0, f0}}}), HasSubstr("comes before its forward"));
+  EXPECT_THAT(refusal({{keep_all(1, 1), keep_all(2, 2)}, {{f0}, {f1, f1}}}),
+              HasSubstr("chunk 1 runs 2 micro-batches, chunk 0 runs 1"));
   EXPECT_THAT(refusal({{keep_all(1, 1)}, {{}}}), HasSubstr("at least 1"));
-  EXPECT_THAT(refusal({{keep_all(1, 1)}, {{f0, f1, b0}}}),
-              HasSubstr("2 micro-batches forward but 1"));
+  EXPECT_THAT(refusal({{keep_all(1, 1)}, {{f0, f0, b0}}}),
+              HasSubstr("2 forwards, but 1 backwards"));
 }
 
 }  // namespace

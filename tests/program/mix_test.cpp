@@ -3,6 +3,7 @@
 #include "support/input_error.h"
 
 #include "trireme/program/generate.h"
+#include "trireme/schedule/named.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +19,7 @@ std::string refusal(const Lowering& lowering) {
 }
 
 TEST(Mix, HasItsProgramsRunInTurns) {
-  Lowering lowering{{recompute_all(1, 1), keep_all(2, 2)}, gpipe({2, 3})};
+  Lowering lowering{{recompute_all(1, 1), keep_all(2, 2)}, schedule::gpipe({2, 3})};
   lowering.mixes = {{.others = {keep_all(1, 1)}, .cycle = {0, 1}}, {}};
 
   const Program program = lower(lowering);
@@ -35,7 +36,7 @@ TEST(Mix, HasItsProgramsRunInTurns) {
 }
 
 TEST(Mix, IsRefusedWhereItIsNotOfTheStage) {
-  Lowering lowering{{keep_all(1, 1), keep_all(2, 2)}, gpipe({2, 2})};
+  Lowering lowering{{keep_all(1, 1), keep_all(2, 2)}, schedule::gpipe({2, 2})};
 
   lowering.mixes = {{}};
   EXPECT_EQ(refusal(lowering), "mixed programs of 1 stages, must be of 2 (or none)");

@@ -1,23 +1,29 @@
 // Split backwards: where both parts stand.
 // SPDX-License-Identifier: Apache-2.0
-#include "trireme/program/split_backward.h"
-
 #include "trireme/core/text.h"
 #include "trireme/program/generate.h"
+#include "trireme/schedule/named.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace trireme::program {
 namespace {
 
-/// Stages of `layers` layers each, all taped.
-Program pipeline(int stages, int layers, int micro_batches) {
-  Lowering lowering{
-      .stages = {}, .order = one_f_one_b({stages, micro_batches}), .rank_of_stage = {}};
+using Deferred = std::vector<std::optional<int>>;
+
+/// Stages of `layers` layers each, all taped, one for each number of deferred passes.
+Program pipeline(const Deferred& deferred, int layers, int micro_batches) {
+  const int stages = static_cast<int>(deferred.size());
+  std::vector<int> in_flight;
+  for (int k = 0; k < stages; ++k)
+    in_flight.push_back(schedule::usual_in_flight("1f1b", {stages, micro_batches}, k));
+  Lowering lowering{.stages = {},
+                    .order = schedule::one_f_one_b_with(in_flight, micro_batches, deferred)};
   for (int k = 0; k < stages; ++k)
     lowering.stages.push_back(keep_all(k * layers + 1, (k + 1) * layers));
   return lower(lowering);
@@ -39,7 +45,7 @@ std::string passes(const std::vector<Action>& actions) {
 }
 
 TEST(SplitBackward, WithNoneBehindFollowsWhatThePassSends) {
-  const Program program = with_split_backward(pipeline(2, 2, 2), {std::nullopt, 0});
+  const Program program = pipeline({std::nullopt, 0}, 2, 2);
   EXPECT_EQ(passes(program.ranks[0]),
             "F0.1 F0.2 F1.1 F1.2 whole0.2 whole0.1 whole1.2 whole1.1 end");
   EXPECT_EQ(passes(program.ranks[1]),
@@ -48,7 +54,7 @@ TEST(SplitBackward, WithNoneBehindFollowsWhatThePassSends) {
 
 // Figure of Qi et al. for 3 stages and 4 micro-batches, one layer each.
 TEST(SplitBackward, WithEveryStageAsManyBehindAsItsNumberIsZbH1) {
-  const Program program = with_split_backward(pipeline(3, 1, 4), {0, 1, 2});
+  const Program program = pipeline({0, 1, 2}, 1, 4);
   EXPECT_EQ(passes(program.ranks[0]),
             "F0.1 F1.1 F2.1 B0.1 W0.1 F3.1 B1.1 W1.1 B2.1 W2.1 B3.1 W3.1 end");
   EXPECT_EQ(passes(program.ranks[1]),
@@ -58,7 +64,7 @@ TEST(SplitBackward, WithEveryStageAsManyBehindAsItsNumberIsZbH1) {
 }
 
 TEST(SplitBackward, WithMoreBehindThanThereAreMicroBatchesComesAtTheEnd) {
-  const Program program = with_split_backward(pipeline(2, 1, 2), {std::nullopt, 7});
+  const Program program = pipeline({std::nullopt, 7}, 1, 2);
   EXPECT_EQ(passes(program.ranks[1]), "F0.2 B0.2 >0.1 F1.2 B1.2 >1.1 W0.2 W1.2 end");
 }
 
@@ -66,10 +72,10 @@ TEST(SplitBackward, WithMoreBehindThanThereAreMicroBatchesComesAtTheEnd) {
 TEST(SplitBackward, ComesOncePerLayerAndInTheOrderOfMicroBatches) {
   for (int behind = 0; behind < 6; ++behind) {
     Lowering lowering{.stages = {recompute_all(1, 2), recompute_all(3, 5)},
-                      .order = one_f_one_b({2, 5}),
-                      .rank_of_stage = {}};
+                      .order = schedule::one_f_one_b({2, 5})};
     const Program whole = lower(lowering);
-    const Program split = with_split_backward(whole, {behind, behind});
+    lowering.order = schedule::one_f_one_b_with({2, 1}, 5, {behind, behind});
+    const Program split = lower(lowering);
     for (std::size_t rank = 0; rank < 2; ++rank) {
       std::map<int, std::vector<int>> first, second;  // micro-batches by layer
       std::vector<Action> rest, expected;
@@ -91,17 +97,8 @@ TEST(SplitBackward, ComesOncePerLayerAndInTheOrderOfMicroBatches) {
   }
 }
 
-TEST(SplitBackward, LeavesAProgramWithoutBackwardsAsItIs) {
-  Lowering lowering{.stages = {evaluate(1, 1), evaluate(2, 2)},
-                    .order = forwards_only({2, 3}),
-                    .rank_of_stage = {},
-                    .end = StepEnd::kNone};
-  const Program program = lower(lowering);
-  EXPECT_EQ(with_split_backward(program, {1, 1}), program);
-}
-
 TEST(SplitBackward, HasATextForm) {
-  const Program program = with_split_backward(pipeline(2, 2, 2), {1, 1});
+  const Program program = pipeline({1, 1}, 2, 2);
   EXPECT_EQ(parse_program(to_text(program)), program);
   EXPECT_EQ(to_text(Action{Op::kBackwardInput, 3, 2}), "2:backward_input 3");
   EXPECT_EQ(to_text(Action{Op::kBackwardWeights, 3, 2}), "2:backward_weights 3");

@@ -6,6 +6,7 @@
 #include "trireme/program/generate.h"
 #include "trireme/program/groups.h"
 #include "trireme/program/weight_uses.h"
+#include "trireme/schedule/named.h"
 
 #include <gtest/gtest.h>
 
@@ -19,8 +20,7 @@ namespace {
 /// One rank's step of `layers` layers, all taped, in groups.
 Program one_rank(int layers, int micro_batches, int group = 1) {
   return in_groups(lower({.stages = {keep_all(1, layers)},
-                          .order = one_f_one_b({1, groups_of(micro_batches, group)}),
-                          .rank_of_stage = {},
+                          .order = schedule::one_f_one_b({1, groups_of(micro_batches, group)}),
                           .end = StepEnd::kReduceClipStep}),
                    group, micro_batches);
 }
@@ -67,8 +67,7 @@ TEST(Updates, HaveNoMorePartsThanMicroBatches) {
 
 TEST(Updates, ComeBehindWhatSendsOnTheGradient) {
   const Program program = with_updates(lower({.stages = {keep_all(1, 1), keep_all(2, 3)},
-                                              .order = one_f_one_b({2, 1}),
-                                              .rank_of_stage = {},
+                                              .order = schedule::one_f_one_b({2, 1}),
                                               .end = StepEnd::kReduceClipStep}),
                                        {{}, {2}}, UpdatePlace::kInBackward, kLeastAtOnce);
   std::vector<std::string> last;

@@ -6,6 +6,7 @@
 
 #include "trireme/core/text.h"
 #include "trireme/program/generate.h"
+#include "trireme/schedule/named.h"
 
 #include <gtest/gtest.h>
 
@@ -21,8 +22,7 @@ namespace {
 /// The first rank's actions of `layers` layers, all of them on it.
 std::vector<Action> one_stage(const StageProgram& stage, int micro_batches) {
   return lower({.stages = {stage},
-                .order = one_f_one_b({1, micro_batches}),
-                .rank_of_stage = {},
+                .order = schedule::one_f_one_b({1, micro_batches}),
                 .end = StepEnd::kReduceClipStep})
       .ranks[0];
 }

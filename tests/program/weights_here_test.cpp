@@ -9,6 +9,8 @@
 #include "trireme/program/generate.h"
 #include "trireme/program/groups.h"
 #include "trireme/program/updates.h"
+#include "trireme/schedule/named.h"
+#include "trireme/schedule/slots.h"
 
 #include <gtest/gtest.h>
 
@@ -177,12 +179,14 @@ TEST(WeightsHere, HaveWhatIsNeededAndLoseNothingWithinTheWindow) {
     }
     const auto count = static_cast<int>(stages.size());
     const int group = roll(1, micro_batches);
-    Program program =
-        in_groups(lower({.stages = stages,
-                         .order = one_f_one_b({count, groups_of(micro_batches, group)}),
-                         .rank_of_stage = std::vector(stages.size(), 0),
-                         .end = StepEnd::kReduceClipStep}),
-                  group, micro_batches);
+    const schedule::Placement placement(stages.size(), 0);
+    Program program = in_groups(
+        lower({.stages = stages,
+               .order = schedule::on_ranks(
+                   schedule::one_f_one_b({count, groups_of(micro_batches, group)}), placement),
+               .placement = placement,
+               .end = StepEnd::kReduceClipStep}),
+        group, micro_batches);
     // Ranks with several stages do not run their layers in order.
     const auto place = static_cast<UpdatePlace>(count == 1 ? roll(0, 2) : 0);
     const std::vector<int> updated = updated_layers(trained, place, at_once);

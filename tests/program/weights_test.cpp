@@ -9,6 +9,7 @@
 #include "trireme/program/generate.h"
 #include "trireme/program/groups.h"
 #include "trireme/program/updates.h"
+#include "trireme/schedule/named.h"
 
 #include <gtest/gtest.h>
 
@@ -136,8 +137,7 @@ class Machine {
 
 std::vector<Action> one_stage(const StageProgram& stage, int micro_batches) {
   return lower({.stages = {stage},
-                .order = one_f_one_b({1, micro_batches}),
-                .rank_of_stage = {},
+                .order = schedule::one_f_one_b({1, micro_batches}),
                 .end = StepEnd::kReduceClipStep})
       .ranks[0];
 }
@@ -195,11 +195,11 @@ TEST(Weights, AreTheLatestWhereverTheyAreUsedInEveryStepOfRandomPrograms) {
     }
     const StageProgram stage = roll(0, 1) == 0 ? keep_all(1, layers) : recompute_all(1, layers);
     const int group = roll(1, micro_batches);
-    Program program = in_groups(lower({.stages = {stage},
-                                       .order = one_f_one_b({1, groups_of(micro_batches, group)}),
-                                       .rank_of_stage = {},
-                                       .end = StepEnd::kReduceClipStep}),
-                                group, micro_batches);
+    Program program =
+        in_groups(lower({.stages = {stage},
+                         .order = schedule::one_f_one_b({1, groups_of(micro_batches, group)}),
+                         .end = StepEnd::kReduceClipStep}),
+                  group, micro_batches);
     // Frozen streamed layers and overlapped updates do not go together.
     const bool mixed = std::count(kinds.begin(), kinds.end(), kFrozen) > 0;
     const auto place = static_cast<UpdatePlace>(mixed ? 0 : roll(0, 2));

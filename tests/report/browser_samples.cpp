@@ -62,10 +62,10 @@ SampleRun pipeline_sample() {
   plan::Plan plan;
   plan.solver = "hand";
   plan.micro_batches = 8;
-  plan.stages = {{.rank = 0, .in_flight = 4, .program = stage(1, 14, {4, 9, {2}})},
-                 {.rank = 1, .in_flight = 3, .program = stage(15, 28, {17, 20, {}})},
-                 {.rank = 2, .in_flight = 2, .program = stage(29, 41, {})},
-                 {.rank = 3, .in_flight = 1, .program = stage(42, 50, {})}};
+  plan.stages = {{.rank = 0, .program = stage(1, 14, {4, 9, {2}})},
+                 {.rank = 1, .program = stage(15, 28, {17, 20, {}})},
+                 {.rank = 2, .program = stage(29, 41, {})},
+                 {.rank = 3, .program = stage(42, 50, {})}};
   plan.alternatives = {{.policy = "equal split, recompute_all", .step = Seconds(0.159)}};
   return run_of(chain_of("gpt-1.3b"), std::move(plan), std::move(platform));
 }

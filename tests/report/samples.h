@@ -60,7 +60,7 @@ inline plan::Plan one_stage(const chain::Chain& chain, program::StageProgram pro
   plan.chain_name = chain.name;
   plan.solver = "by hand";
   plan.stages.push_back({.rank = 0,
-                         .in_flight = 1,
+
                          .budget = budget,
                          .static_bytes = {},
                          .program = std::move(program),
@@ -81,7 +81,7 @@ inline plan::Plan two_stages(int micro_batches) {
   plan.micro_batches = micro_batches;
   for (int rank = 0; rank < 2; ++rank)
     plan.stages.push_back({.rank = rank,
-                           .in_flight = 2 - rank,
+
                            .budget = {},
                            .static_bytes = {},
                            .program = program::keep_all(rank + 1, rank + 1),

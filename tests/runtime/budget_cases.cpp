@@ -6,6 +6,7 @@
 #include "support/temporary_folder.h"
 
 #include "trireme/core/text.h"
+#include "trireme/schedule/named.h"
 
 #include <gtest/gtest.h>
 
@@ -188,12 +189,13 @@ void update_among_passes(simulate::Dice& dice, const Subject& subject, plan::Pla
 
 /// Splits some backwards, which then go with neither groups nor updates among passes.
 void split_backward(simulate::Dice& dice, plan::Plan& plan) {
-  plan.stages.front().weights_behind.reset();
+  plan.order.clear();
   if (dice.roll(0, 2) > 0) return;
   plan.group = 1;
   plan.updates = program::UpdatePlace::kAtEnd;
   plan.stages.front().optimizer_away = plan.update_window = Bytes(0);
-  plan.stages.front().weights_behind = dice.roll(0, plan.micro_batches);
+  plan::set_order(plan, schedule::one_f_one_b_with({1}, plan.micro_batches,
+                                                   {dice.roll(0, plan.micro_batches)}));
 }
 
 /// Changes to a random program, as far as the validator allows them.

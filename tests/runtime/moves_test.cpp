@@ -8,6 +8,7 @@
 #include "trireme/core/text.h"
 #include "trireme/program/needs.h"
 #include "trireme/runtime/copies.h"
+#include "trireme/schedule/named.h"
 #include "trireme/simulate/place_copies.h"
 #include "trireme/tier/memory.h"
 
@@ -80,8 +81,7 @@ class OneStep {
     tier::install_cpu_allocator();
     const program::Program program =
         program::lower({.stages = {{1, 4, actions_of(forward), actions_of(backward)}},
-                        .order = program::one_f_one_b({1, 1}),
-                        .rank_of_stage = {},
+                        .order = schedule::one_f_one_b({1, 1}),
                         .end = program::StepEnd::kNone});
     std::vector<at::Tensor> result;
     comm::run_local(1, {.timeout = Seconds(30), .stop_requested = {}},

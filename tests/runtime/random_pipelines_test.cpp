@@ -10,7 +10,9 @@
 #include "trireme/core/text.h"
 #include "trireme/partition/planner.h"
 #include "trireme/profile/measure.h"
+#include "trireme/program/groups.h"
 #include "trireme/runtime/copies.h"
+#include "trireme/schedule/named.h"
 #include "trireme/simulate/place_copies.h"
 #include "trireme/simulate/validate.h"
 #include "trireme/tier/memory.h"
@@ -79,14 +81,11 @@ class RandomPipelines : public testing::TestWithParam<Kind> {
       change(plan, [&](plan::Plan& other) { other.group = dice.roll(2, other.micro_batches); });
     if (dice.roll(0, 1) == 0)
       change(plan, [&](plan::Plan& other) {
-        for (plan::StagePlan& stage : other.stages)
-          stage.in_flight = dice.roll(0, other.micro_batches);
+        const int groups = program::groups_of(other.micro_batches, other.group);
+        const bool may_split = other.group == 1;
+        plan::set_order(other,
+                        simulate::any_order(dice, plan::placement(other), groups, may_split));
       });
-    for (std::size_t k = 0; k < plan.stages.size(); ++k)
-      if (dice.roll(0, 2) > 0)
-        change(plan, [&](plan::Plan& other) {
-          other.stages[k].weights_behind = dice.roll(0, other.micro_batches);
-        });
     for (int k = 0; k < kChanges; ++k)
       change(plan, [&](plan::Plan& other) {
         program::StageProgram& program =

@@ -11,6 +11,7 @@
 #include "trireme/program/generate.h"
 #include "trireme/record/summary.h"
 #include "trireme/runtime/trainer.h"
+#include "trireme/schedule/named.h"
 
 #include <ATen/ATen.h>
 
@@ -101,8 +102,8 @@ struct Split {
   std::string schedule = "1f1b";
   bool recompute = false;
   int replicas = 1;
-  std::vector<int> ranks = {};  ///< by stage; empty: stage k on rank k
-  program::Turns turns = {};
+  std::vector<int> ranks = {};          ///< by stage; empty: stage k on rank k
+  std::vector<std::string> order = {};  ///< by rank; empty: the schedule's
   bool mixed = false;  ///< every second and third micro-batch runs the other of the two policies
   std::vector<int> in_flight = {};  ///< by stage; empty: as in 1F1B
   /// Optimizer state per stage in the offload tier, or in a file, in parts of this size.
@@ -126,7 +127,6 @@ inline plan::Plan plan_of(const model::ChainModel& model, const config::JobSpec&
   plan.chain_name = model.name;
   plan.schedule = split.schedule;
   plan.micro_batches = config::micro_batches(job);
-  plan.turns = split.turns;
   plan.weights_at_once = split.at_once;
   plan.group = split.group;
   plan.updates = split.updates;
@@ -147,10 +147,13 @@ inline plan::Plan plan_of(const model::ChainModel& model, const config::JobSpec&
                    .cycle = {0, 1, 1}};
     stage.optimizer_away = split.away;
     if (split.streams) stage.streamed = layers_with_weights(model, first, last);
-    if (!split.in_flight.empty()) stage.in_flight = split.in_flight.at(plan.stages.size());
     plan.stages.push_back(stage);
     first = last + 1;
   }
+  if (!split.in_flight.empty())
+    plan::set_order(plan, schedule::one_f_one_b_with(split.in_flight, plan.micro_batches));
+  for (const std::string& passes : split.order)
+    plan.order.push_back(schedule::parse_passes(passes, plan::kMaxMicroBatches));
   return plan;
 }
 

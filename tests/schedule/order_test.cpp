@@ -5,7 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
 #include <string>
+#include <vector>
 
 namespace trireme::schedule {
 namespace {
@@ -46,8 +48,31 @@ TEST(OrderText, CountsEqualPassesInARow) {
   EXPECT_EQ(parse_passes("", 8), std::vector<Pass>());
 }
 
+TEST(OrderText, CountsRepeatedGroups) {
+  std::vector<Pass> passes(3, {Kind::kForward, 0});
+  for (int i = 0; i < 97; ++i) {
+    passes.insert(passes.end(), 2, {Kind::kForward, 1});
+    passes.push_back({Kind::kBackward, 0});
+  }
+  passes.insert(passes.end(), 3, {Kind::kBackward, 0});
+  EXPECT_EQ(to_text(passes), "F0*3 (F1*2 B0)*97 B0*3");
+  EXPECT_EQ(parse_passes(to_text(passes), 1000), passes);
+}
+
+TEST(OrderText, OfAnyPassesReadsBack) {
+  std::mt19937 random(5);
+  for (int run = 0; run < 300; ++run) {
+    std::vector<Pass> passes(random() % 60);
+    for (Pass& pass : passes)
+      pass = {static_cast<Kind>(random() % 4), static_cast<int>(random() % 2)};
+    EXPECT_EQ(parse_passes(to_text(passes), 60), passes) << to_text(passes);
+  }
+}
+
 TEST(OrderText, SaysWhatAPassIs) {
-  for (const char* const bad : {"F", "X0", "F0*", "F0*0", "F-1", "F0*9", "F0*2*2", "F0x", "f0"})
+  for (const char* const bad :
+       {"F", "X0", "F0*", "F0*0", "F-1", "F0*9", "F0*2*2", "F0x", "f0", "(F0", "()", "()*2",
+        "(F0)*", "(F0)x", "((F0)*2)*2", "(F0*5)*2", "*2", "F0)"})
     EXPECT_THROW(parse_passes(bad, 8), InputError) << bad;
   EXPECT_THROW(parse_passes("F0*5 F0*4", 8), InputError);
 }

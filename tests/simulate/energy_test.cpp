@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simulate/simulated.h"
 
-#include "trireme/program/split_backward.h"
+#include "trireme/schedule/named.h"
 #include "trireme/simulate/replay.h"
 
 #include <gtest/gtest.h>
@@ -20,13 +20,13 @@ Simulation run_alone(program::StageProgram stage, const chain::Chain& chain,
                      const chain::Platform& platform) {
   program::Lowering lowering;
   lowering.stages = {std::move(stage)};
-  lowering.order = program::one_f_one_b({1, 1});
+  lowering.order = schedule::one_f_one_b({1, 1});
   return run(program::lower(lowering), chain, platform);
 }
 
 TEST(Energy, IsNoneWhereNothingSaysWhatItCosts) {
   const Simulation simulation =
-      run(one_layer_each(2, program::one_f_one_b({2, 3})), uneven(), free_platform(2));
+      run(one_layer_each(2, schedule::one_f_one_b({2, 3})), uneven(), free_platform(2));
   EXPECT_EQ(simulation.energy, Energy{});
 }
 
@@ -36,7 +36,7 @@ TEST(Energy, IsThatOfComputingAndOfWaitingForOthers) {
   platform.ranks[0].power = kPower;
   platform.ranks[1].power = {.busy = Watts(20), .idle = Watts(5)};
   const Simulation simulation =
-      run(one_layer_each(2, program::one_f_one_b({2, 1})), uneven(), platform);
+      run(one_layer_each(2, schedule::one_f_one_b({2, 1})), uneven(), platform);
 
   EXPECT_DOUBLE_EQ(simulation.step.count(), 10);
   EXPECT_EQ(simulation.ranks[0].energy, (Energy{.compute = Joules(300), .idle = Joules(70)}));
@@ -89,8 +89,8 @@ TEST(Energy, OfASplitBackwardIsThatOfAWholeOne) {
   chain.layers[0].backward_energy = Joules(8);
   chain.layers[0].split = chain::SplitBackward{
       .weights = Seconds(1), .pending = {}, .input_transient = {}, .weights_transient = {}};
-  const Program whole = one_layer_each(1, program::one_f_one_b({1, 1}));
-  const Program split = program::with_split_backward(whole, {std::optional(0)});
+  const Program whole = one_layer_each(1, schedule::one_f_one_b({1, 1}));
+  const Program split = one_layer_each(1, schedule::one_f_one_b_with({1}, 1, {0}));
   ASSERT_NE(split, whole);
   EXPECT_DOUBLE_EQ(run(split, chain, free_platform(1)).energy.all().count(), 8);
 }
@@ -105,7 +105,7 @@ TEST(Energy, OfCopiesIsThatOfTheTimeTheyTake) {
   platform.ranks[0].in = BytesPerSecond(5);
   Setting setting{.chain = &chain, .platform = &platform, .static_bytes = {}};
   setting.optimizer_away = {Bytes(10)};
-  const Simulation simulation = simulate(one_layer_each(1, program::one_f_one_b({1, 1})), setting);
+  const Simulation simulation = simulate(one_layer_each(1, schedule::one_f_one_b({1, 1})), setting);
   ASSERT_FALSE(simulation.fault);
   EXPECT_EQ(
       simulation.energy,
@@ -127,7 +127,7 @@ TEST(Clocks, ChangeTimeAndWattsOfTheirPasses) {
   setting.clocks = slow_first_layer();
   program::Lowering lowering;
   lowering.stages = {program::recompute_all(1, 2)};
-  lowering.order = program::one_f_one_b({1, 1});
+  lowering.order = schedule::one_f_one_b({1, 1});
   const Simulation simulation = simulate(program::lower(lowering), setting);
   ASSERT_FALSE(simulation.fault);
   // Forward 2 at 25 W, 3 at 100 W; again 4 x 1 at 12.5 W and 3 at 100 W; backward 4 x 2 for

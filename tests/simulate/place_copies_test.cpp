@@ -5,6 +5,7 @@
 #include "trireme/chain/platform.h"
 #include "trireme/program/generate.h"
 #include "trireme/program/needs.h"
+#include "trireme/schedule/named.h"
 
 #include <gtest/gtest.h>
 
@@ -72,8 +73,7 @@ struct Case {
 Case case_of(int layers, std::int64_t tape, Bytes memory, double rate, int micro_batches = 1) {
   Case made{equal_chain(layers, tape), platform_of(memory, rate), {}};
   made.program = program::lower({.stages = {moves_all_tapes(layers)},
-                                 .order = program::one_f_one_b({1, micro_batches}),
-                                 .rank_of_stage = {},
+                                 .order = schedule::one_f_one_b({1, micro_batches}),
                                  .end = program::StepEnd::kReduceClipStep});
   return made;
 }
@@ -168,8 +168,7 @@ TEST(PlacedCopies, CountTheOffloadTierUntilACopyInWasAwaited) {
 TEST(PlacedCopies, AreEmptyWithoutCopies) {
   Case made = case_of(3, 40, Bytes(0), 1);
   made.program = program::lower({.stages = {program::keep_all(1, 3)},
-                                 .order = program::one_f_one_b({1, 1}),
-                                 .rank_of_stage = {},
+                                 .order = schedule::one_f_one_b({1, 1}),
                                  .end = program::StepEnd::kReduceClipStep});
   const PlacedCopies placed = made.placed();
   EXPECT_EQ(placed.program, made.program);

@@ -8,9 +8,10 @@
 
 #include "trireme/program/generate.h"
 #include "trireme/program/retape.h"
-#include "trireme/program/split_backward.h"
+#include "trireme/schedule/named.h"
 
 #include <algorithm>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -67,12 +68,62 @@ inline chain::Chain with_splits(Dice& dice, chain::Chain chain) {
   return chain;
 }
 
+/// By rank, a number of passes by which weight gradients are deferred; nothing: whole backwards.
+using Deferred = std::vector<std::optional<int>>;
+
+/// 1F1B or GPipe.
+inline schedule::Order random_order(Dice& dice, schedule::PipelineShape shape) {
+  return dice.roll(0, 1) == 0 ? schedule::one_f_one_b(shape) : schedule::gpipe(shape);
+}
+
+/// Any order in which these chunks can run, with room for all messages: whatever may run next does.
+inline schedule::Order any_order(Dice& dice, const schedule::Placement& placement,
+                                 int micro_batches, bool may_split) {
+  using Kind = schedule::Pass::Kind;
+  struct Done {
+    int forwards = 0, backwards = 0, weights = 0;
+  };
+  const auto chunks = static_cast<int>(placement.size());
+  std::vector<Done> done(placement.size());
+  schedule::Order order(static_cast<std::size_t>(schedule::ranks_of(placement)));
+  for (;;) {
+    std::vector<schedule::Pass> ready;
+    for (int c = 0; c < chunks; ++c) {
+      const Done& now = done[static_cast<std::size_t>(c)];
+      const int inputs = c == 0 ? micro_batches : done[static_cast<std::size_t>(c - 1)].forwards;
+      const int gradients =
+          c + 1 == chunks ? now.forwards : done[static_cast<std::size_t>(c + 1)].backwards;
+      if (now.forwards < inputs) ready.push_back({Kind::kForward, c});
+      if (now.backwards < std::min(now.forwards, gradients)) {
+        if (now.weights == now.backwards) ready.push_back({Kind::kBackward, c});
+        if (may_split) ready.push_back({Kind::kBackwardInput, c});
+      }
+      if (now.weights < now.backwards) ready.push_back({Kind::kBackwardWeights, c});
+    }
+    if (ready.empty()) return order;
+    const schedule::Pass next =
+        ready[static_cast<std::size_t>(dice.roll(0, static_cast<int>(ready.size()) - 1))];
+    const auto chunk = static_cast<std::size_t>(next.chunk);
+    done[chunk].forwards += next.kind == Kind::kForward ? 1 : 0;
+    done[chunk].backwards += schedule::is_backward(next.kind) ? 1 : 0;
+    done[chunk].weights += schedule::gives_weights(next.kind) ? 1 : 0;
+    order[static_cast<std::size_t>(placement[chunk])].push_back(next);
+  }
+}
+
+/// The order, with one stage on every rank, with deferred weight gradients.
+inline schedule::Order with_deferred(const schedule::Order& order, const Deferred& deferred) {
+  const schedule::Placement ranks = schedule::one_each(static_cast<int>(order.size()));
+  return schedule::one_f_one_b_with(schedule::in_flight(order, ranks),
+                                    schedule::micro_batches_of(order, ranks), deferred);
+}
+
 /// Deferred weight gradients on some of `ranks` ranks.
-inline program::WeightsBehind random_behind(Dice& dice, int ranks, int micro_batches) {
-  program::WeightsBehind behind(static_cast<std::size_t>(ranks));
-  for (auto& number : behind)
+inline Deferred random_deferred(Dice& dice, int ranks, int micro_batches) {
+  Deferred deferred(static_cast<std::size_t>(ranks));
+  for (auto& number : deferred)
     if (dice.roll(0, 2) > 0) number = dice.roll(0, micro_batches);
-  return behind;
+  return deferred;
 }
 
 /// Builds a legal program for a stage choice by choice.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simulate/simulated.h"
 
+#include "trireme/schedule/named.h"
 #include "trireme/simulate/replay.h"
 
 #include <gmock/gmock.h>
@@ -21,13 +22,13 @@ TEST(SimulateMemory, InFlightMicroBatchesShowInThePeak) {
   constexpr int kStages = 5;
   const chain::Chain chain = chain_of(0, std::vector<Costs>(kStages, {1, 1, 0, 1000}));
   for (const int m : {1, 3, 5, 9}) {
-    const Simulation result = run(one_layer_each(kStages, program::one_f_one_b({kStages, m})),
+    const Simulation result = run(one_layer_each(kStages, schedule::one_f_one_b({kStages, m})),
                                   chain, free_platform(kStages));
     for (int k = 0; k < kStages; ++k)
       EXPECT_EQ(result.ranks[static_cast<std::size_t>(k)].peak.size,
                 Bytes(1000 * std::min(kStages - k, m)));
     const Simulation all =
-        run(one_layer_each(kStages, program::gpipe({kStages, m})), chain, free_platform(kStages));
+        run(one_layer_each(kStages, schedule::gpipe({kStages, m})), chain, free_platform(kStages));
     EXPECT_EQ(all.ranks[2].peak.size, Bytes(1000 * m));
   }
 }
@@ -38,7 +39,7 @@ TEST(SimulateMemory, PeakSaysWhereAndWhatIsThere) {
   chain::Platform platform = free_platform(2);
   platform.channel_buffers = 2;
 
-  const Simulation result = simulate(one_layer_each(2, program::one_f_one_b({2, 2})),
+  const Simulation result = simulate(one_layer_each(2, schedule::one_f_one_b({2, 2})),
                                      {&chain, &platform, {Bytes(1'000'000), Bytes(2'000'000)}});
 
   const Peak& first = result.ranks[0].peak;
@@ -58,7 +59,7 @@ TEST(SimulateMemory, PeakSaysWhereAndWhatIsThere) {
 
 TEST(SimulateMemory, CurveByHand) {
   const chain::Chain chain = chain_of(1, {{2, 3, 10, 100, 0, 5, 7}});
-  const Simulation result = run(one_layer_each(1, program::one_f_one_b({1, 1})), chain,
+  const Simulation result = run(one_layer_each(1, schedule::one_f_one_b({1, 1})), chain,
                                 free_platform(1), Detail::kTimeline);
 
   EXPECT_THAT(result.ranks[0].curve,
@@ -71,7 +72,7 @@ TEST(SimulateMemory, CurveByHand) {
 
 TEST(SimulateMemory, SummaryHasNoTimeline) {
   const Simulation result =
-      run(one_layer_each(2, program::one_f_one_b({2, 2})), uneven(), free_platform(2));
+      run(one_layer_each(2, schedule::one_f_one_b({2, 2})), uneven(), free_platform(2));
   EXPECT_TRUE(result.events.empty());
   EXPECT_TRUE(result.ranks[0].curve.empty());
 }
@@ -84,7 +85,7 @@ TEST(SimulateCopies, HaveLanesOfTheirOwn) {
   program::Lowering lowering{
       {stage(1, 1, "forward_tape 1, offload_tape 1", "prefetch_tape 1, backward 1"),
        program::keep_all(2, 2)},
-      program::one_f_one_b({2, 1})};
+      schedule::one_f_one_b({2, 1})};
 
   const Simulation result = run(program::lower(lowering), chain, platform, Detail::kTimeline);
 
@@ -107,7 +108,7 @@ TEST(SimulateCopies, PeakListsWhatIsLeaving) {
   platform.ranks[0].in = BytesPerSecond(1);
   program::Lowering lowering{{stage(1, 2, "forward_keep 1, offload 0, forward_tape 2",
                                     "backward 2, prefetch 0, forward_tape 1, backward 1")},
-                             program::one_f_one_b({1, 1})};
+                             schedule::one_f_one_b({1, 1})};
 
   const Simulation result = run(program::lower(lowering), chain, platform);
 
@@ -126,7 +127,7 @@ TEST(SimulateCopies, RoomIsWaitedForWithinTheBudget) {
   platform.ranks[0].out = BytesPerSecond(2);
   platform.ranks[0].in = BytesPerSecond(10);
   platform.ranks[0].memory = Bytes(30 + 1000);
-  const Program program = program::lower({{copying}, program::one_f_one_b({1, 1})});
+  const Program program = program::lower({{copying}, schedule::one_f_one_b({1, 1})});
 
   const Simulation result = simulate(program, {&chain, &platform, {Bytes(1000)}});
 
@@ -146,7 +147,7 @@ TEST_P(PipelineMemory, StaysWithinTheFormulaOfThePlanner) {
   program::Lowering lowering;
   lowering.stages = random_stages(dice, chain, stages, false);
   const int micro_batches = dice.roll(1, 6);
-  lowering.order = program::one_f_one_b({stages, micro_batches});
+  lowering.order = schedule::one_f_one_b({stages, micro_batches});
 
   const Simulation result = run(program::lower(lowering), chain, free_platform(stages));
 

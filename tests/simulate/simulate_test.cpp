@@ -5,6 +5,8 @@
 
 #include "simulate/simulated.h"
 
+#include "trireme/schedule/named.h"
+#include "trireme/schedule/slots.h"
 #include "trireme/simulate/place_copies.h"
 #include "trireme/simulate/replay.h"
 
@@ -26,7 +28,7 @@ TEST(Simulate, OptimizerStateThatIsAwayTakesTheLongestOfItsCopiesAndItsUpdate) {
   chain::Platform platform = free_platform(1);
   platform.ranks[0].out = BytesPerSecond(10);
   platform.ranks[0].in = BytesPerSecond(4);
-  const Program program = one_layer_each(1, program::one_f_one_b({1, 1}));
+  const Program program = one_layer_each(1, schedule::one_f_one_b({1, 1}));
   Setting setting{.chain = &chain, .platform = &platform, .static_bytes = {}};
   EXPECT_DOUBLE_EQ(simulate(program, setting).step.count(), 3 + 6);
 
@@ -59,7 +61,7 @@ TEST(Simulate, AStepHasRoomForTheLeastPartsOfStateThatIsAway) {
   chain.state_line = Bytes(768);
   chain::Platform platform = free_platform(1);
   platform.ranks[0].out = platform.ranks[0].in = BytesPerSecond(1000);
-  const Program program = one_layer_each(1, program::one_f_one_b({1, 1}));
+  const Program program = one_layer_each(1, schedule::one_f_one_b({1, 1}));
   Setting setting{.chain = &chain, .platform = &platform, .static_bytes = {Bytes(5000)}};
   const Bytes of_passes = simulate(program, setting).ranks[0].peak.size;
   EXPECT_LT(of_passes, Bytes(5100));
@@ -86,7 +88,7 @@ TEST(Simulate, ReplicasAddUpGradientsAndHandRoundWhatEachHasUpdated) {
   chain.layers[0].frozen = Bytes(10);
   chain::Platform platform = free_platform(1);
   platform.replica_link = {BytesPerSecond(10), Seconds(0.5)};
-  const Program program = one_layer_each(1, program::one_f_one_b({1, 1}));
+  const Program program = one_layer_each(1, schedule::one_f_one_b({1, 1}));
   Setting setting{.chain = &chain, .platform = &platform, .static_bytes = {}};
   EXPECT_DOUBLE_EQ(simulate(program, setting).step.count(), 3 + 6);
   setting.replicas = 4;
@@ -105,8 +107,8 @@ TEST(Simulate, UpdatesOfARankAreThoseOfItsOwnLayers) {
   chain.layers[1].update = Seconds(1000);
   program::Lowering lowering{
       {program::keep_all(1, 1), program::keep_all(2, 2), program::keep_all(3, 3)},
-      program::one_f_one_b({3, 1})};
-  lowering.rank_of_stage = {1, 2, 1};
+      schedule::on_ranks(schedule::one_f_one_b({3, 1}), {1, 2, 1})};
+  lowering.placement = {1, 2, 1};
   const Simulation result = run(program::lower(lowering), chain, free_platform(3));
 
   EXPECT_DOUBLE_EQ(result.ranks[0].busy.count(), 0);
@@ -122,7 +124,7 @@ TEST(Simulate, EqualStagesReachTheClosedForm) {
     const chain::Chain chain =
         chain_of(1, std::vector<Costs>(static_cast<std::size_t>(p), {kForward, kBackward, 1, 1}));
     for (int m = 1; m <= 16; ++m) {
-      for (const auto order : {program::one_f_one_b, program::gpipe}) {
+      for (const auto order : {schedule::one_f_one_b, schedule::gpipe}) {
         const Simulation result = run(one_layer_each(p, order({p, m})), chain, free_platform(p));
         EXPECT_DOUBLE_EQ(result.step.count(), (m + p - 1) * (kForward + kBackward));
         EXPECT_NEAR(result.bubble, static_cast<double>(p - 1) / (m + p - 1), 1e-12);
@@ -137,13 +139,13 @@ TEST(Simulate, ManyRanksReachTheClosedFormToo) {
   constexpr int kMicroBatches = 160;
   const chain::Chain chain = chain_of(1, std::vector<Costs>(kRanks, {3, 5, 1, 1}));
   const Simulation result =
-      run(one_layer_each(kRanks, program::one_f_one_b({kRanks, kMicroBatches})), chain,
+      run(one_layer_each(kRanks, schedule::one_f_one_b({kRanks, kMicroBatches})), chain,
           free_platform(kRanks));
   EXPECT_DOUBLE_EQ(result.step.count(), (kMicroBatches + kRanks - 1) * 8.0);
 }
 
 TEST(Simulate, UnevenStagesByHand) {
-  const Simulation result = run(one_layer_each(2, program::one_f_one_b({2, 2})), uneven(),
+  const Simulation result = run(one_layer_each(2, schedule::one_f_one_b({2, 2})), uneven(),
                                 free_platform(2), Detail::kTimeline);
 
   EXPECT_EQ(timeline(result, 0), "F0 0-1, F1 1-2, B0 8-10, B1 15-17");
@@ -157,8 +159,8 @@ TEST(Simulate, UnevenStagesByHand) {
 }
 
 TEST(Simulate, UnevenStagesGPipeByHand) {
-  const Simulation result =
-      run(one_layer_each(2, program::gpipe({2, 2})), uneven(), free_platform(2), Detail::kTimeline);
+  const Simulation result = run(one_layer_each(2, schedule::gpipe({2, 2})), uneven(),
+                                free_platform(2), Detail::kTimeline);
 
   EXPECT_EQ(timeline(result, 0), "F0 0-1, F1 1-2, B0 11-13, B1 15-17");
   EXPECT_EQ(timeline(result, 1), "F0 1-4, F1 4-7, B0 7-11, B1 11-15");
@@ -169,7 +171,7 @@ TEST(Simulate, MessagesTakeTheirLinksTimeOneAfterTheOther) {
   platform.default_link = {BytesPerSecond(10), Seconds(0.5)};
 
   const Simulation result =
-      run(one_layer_each(2, program::one_f_one_b({2, 2})), uneven(), platform, Detail::kTimeline);
+      run(one_layer_each(2, schedule::one_f_one_b({2, 2})), uneven(), platform, Detail::kTimeline);
 
   // The lane is taken for a second each, half a second of latency overlaps with the next message.
   EXPECT_EQ(timeline(result, 0, Lane::kLink), "F0 1-2.5, F1 2-3.5");
@@ -183,7 +185,7 @@ TEST(Simulate, BurstsOfMessagesQueueOnTheirLane) {
   platform.default_link = {BytesPerSecond(2), Seconds(0)};  // five seconds a message
 
   const Simulation result =
-      run(one_layer_each(2, program::gpipe({2, 2})), uneven(), platform, Detail::kTimeline);
+      run(one_layer_each(2, schedule::gpipe({2, 2})), uneven(), platform, Detail::kTimeline);
 
   EXPECT_EQ(timeline(result, 0, Lane::kLink), "F0 1-6, F1 6-11");
 }
@@ -193,7 +195,7 @@ TEST(Simulate, LinksMayDiffer) {
   platform.overrides.push_back({2, 1, {BytesPerSecond(10), Seconds(0)}});
   const chain::Chain chain = chain_of(10, std::vector<Costs>(3, {1, 1, 10, 10}));
 
-  const Simulation result = run(one_layer_each(3, program::one_f_one_b({3, 1})), chain, platform);
+  const Simulation result = run(one_layer_each(3, schedule::one_f_one_b({3, 1})), chain, platform);
 
   EXPECT_DOUBLE_EQ(result.step.count(), 6 + 2);
 }
@@ -201,7 +203,7 @@ TEST(Simulate, LinksMayDiffer) {
 TEST(Simulate, SenderWaitsWhenTheChannelIsFull) {
   // Stage 0 is ten times as fast and could run ahead.
   const chain::Chain chain = chain_of(1, {{1, 1, 1, 1}, {10, 1, 1, 1}});
-  const Program program = one_layer_each(2, program::gpipe({2, 4}));
+  const Program program = one_layer_each(2, schedule::gpipe({2, 4}));
 
   const Simulation one = run(program, chain, free_platform(2), Detail::kTimeline, 1);
   const Simulation two = run(program, chain, free_platform(2), Detail::kTimeline, 2);
@@ -218,7 +220,7 @@ TEST(Simulate, FasterRanksTakeLess) {
   platform.ranks[1].speed = 2;
 
   const Simulation result =
-      run(one_layer_each(2, program::one_f_one_b({2, 2})), uneven(), platform, Detail::kTimeline);
+      run(one_layer_each(2, schedule::one_f_one_b({2, 2})), uneven(), platform, Detail::kTimeline);
 
   EXPECT_EQ(timeline(result, 1), "F0 1-2.5, B0 2.5-4.5, F1 4.5-6, B1 6-8");
 }
@@ -226,7 +228,7 @@ TEST(Simulate, FasterRanksTakeLess) {
 TEST(Simulate, RecomputationRunsWhileTheGradientIsUnderWay) {
   const chain::Chain chain = chain_of(1, {{2, 1, 1, 1}, {5, 5, 1, 1}});
   program::Lowering lowering{{program::recompute_all(1, 1), program::keep_all(2, 2)},
-                             program::one_f_one_b({2, 1})};
+                             schedule::one_f_one_b({2, 1})};
 
   const Simulation result =
       run(program::lower(lowering), chain, free_platform(2), Detail::kTimeline);
@@ -241,7 +243,7 @@ TEST(Simulate, RecomputationRunsWhileTheGradientIsUnderWay) {
 TEST(Simulate, ReportsWhatStopsIt) {
   const chain::Chain chain = uneven();
   const chain::Platform platform = free_platform(2);
-  Program program = one_layer_each(2, program::one_f_one_b({2, 2}));
+  Program program = one_layer_each(2, schedule::one_f_one_b({2, 2}));
   std::erase(program.ranks[1], program::parse_action("1:send_gradient 1"));
 
   const Simulation result = simulate(program, {&chain, &platform, {}});
@@ -254,8 +256,8 @@ TEST(Simulate, ReportsWhatStopsIt) {
 
 TEST(Simulate, RankWithoutLayersOnlyWaits) {
   const chain::Chain chain = chain_of(1, {{1, 1, 1, 1}});
-  const Program program =
-      program::lower({{program::keep_all(1, 1)}, program::one_f_one_b({1, 2}), {1}});
+  const Program program = program::lower(
+      {{program::keep_all(1, 1)}, schedule::on_ranks(schedule::one_f_one_b({1, 2}), {1}), {1}});
 
   const Simulation result = run(program, chain, free_platform(2));
 
@@ -278,7 +280,7 @@ TEST_P(OneStage, PeaksAndTakesTimeAsItsReplaySays) {
 
   const Replay alone = replay(chain, stage, {platform.ranks[0].out, platform.ranks[0].in, {}});
   const Simulation all =
-      run(program::lower({{stage}, program::one_f_one_b({1, micro_batches})}), chain, platform);
+      run(program::lower({{stage}, schedule::one_f_one_b({1, micro_batches})}), chain, platform);
 
   ASSERT_EQ(alone.fault ? to_text(*alone.fault) : "", "");
   EXPECT_EQ(all.ranks[0].peak.size, alone.peak);

@@ -6,6 +6,7 @@
 
 #include "trireme/core/text.h"
 #include "trireme/program/weights.h"
+#include "trireme/schedule/named.h"
 #include "trireme/simulate/simulate.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +49,7 @@ inline Program with_weights(const Program& program, const Setting& setting) {
 }
 
 /// Stage k of one layer each, kept.
-inline Program one_layer_each(int stages, program::PassOrder order) {
+inline Program one_layer_each(int stages, schedule::Order order) {
   program::Lowering lowering;
   for (int k = 1; k <= stages; ++k) lowering.stages.push_back(program::keep_all(k, k));
   lowering.order = std::move(order);

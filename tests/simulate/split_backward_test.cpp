@@ -1,10 +1,10 @@
 // Backwards in two parts: what they hold, when they may run, and how long a pipeline then takes.
 // SPDX-License-Identifier: Apache-2.0
-#include "trireme/program/split_backward.h"
 
 #include "simulate/simulated.h"
 #include "simulate/validated.h"
 
+#include "trireme/schedule/named.h"
 #include "trireme/simulate/ledger.h"
 
 #include <gtest/gtest.h>
@@ -14,8 +14,6 @@
 
 namespace trireme::simulate {
 namespace {
-
-using program::WeightsBehind;
 
 /// Outputs 10 and 100, tapes 2000 and 30'000, transients 5 and 6 of whole backwards. Split
 /// backwards leave 400'000 and 500'000 pending, with transients 7 and 8 of the first part, 70 and
@@ -99,8 +97,8 @@ chain::Chain thirds(int layers) {
   return chain;
 }
 
-WeightsBehind stage_numbers(int stages) {
-  WeightsBehind behind(static_cast<std::size_t>(stages));
+Deferred stage_numbers(int stages) {
+  Deferred behind(static_cast<std::size_t>(stages));
   for (int k = 0; k < stages; ++k) behind[static_cast<std::size_t>(k)] = k;
   return behind;
 }
@@ -110,8 +108,9 @@ WeightsBehind stage_numbers(int stages) {
 TEST(SplitBackward, TakesTheStepOfZbH1) {
   for (int p = 2; p <= 8; ++p) {
     for (const int m : {p, p + 1, 2 * p, 3 * p + 1}) {
-      const Program whole = one_layer_each(p, program::one_f_one_b({p, m}));
-      const Program split = with_split_backward(whole, stage_numbers(p));
+      const schedule::Order order = schedule::one_f_one_b({p, m});
+      const Program whole = one_layer_each(p, order);
+      const Program split = one_layer_each(p, with_deferred(order, stage_numbers(p)));
       const chain::Chain chain = thirds(p);
       const chain::Platform platform = open_platform(p);
       EXPECT_EQ(verdict(split, chain, platform), "proven");
@@ -126,7 +125,7 @@ TEST(SplitBackward, TakesTheStepOfZbH1) {
 TEST(SplitBackward, HoldsOnEveryRankAsManyMicroBatchesAsThereAreStages) {
   const int p = 5, m = 12;
   const Program split =
-      with_split_backward(one_layer_each(p, program::one_f_one_b({p, m})), stage_numbers(p));
+      one_layer_each(p, with_deferred(schedule::one_f_one_b({p, m}), stage_numbers(p)));
   for (const std::vector<program::Action>& actions : split.ranks) {
     int held = 0, most = 0;
     for (const program::Action& action : actions) {
@@ -140,8 +139,7 @@ TEST(SplitBackward, HoldsOnEveryRankAsManyMicroBatchesAsThereAreStages) {
 
 TEST(SplitBackward, IsNotDoneBeforeItsSecondPartsAre) {
   const chain::Chain chain = thirds(2);
-  Program split =
-      with_split_backward(one_layer_each(2, program::one_f_one_b({2, 2})), stage_numbers(2));
+  Program split = one_layer_each(2, with_deferred(schedule::one_f_one_b({2, 2}), stage_numbers(2)));
   std::vector<program::Action>& actions = split.ranks[1];
   const auto second =
       std::find(actions.begin(), actions.end(), program::Action{Op::kBackwardWeights, 2, 1});
@@ -166,11 +164,12 @@ TEST_P(RandomSplits, ComputeAsLongAsWholeBackwards) {
   const chain::Chain chain = with_splits(dice, random_chain(dice, dice.roll(stages, stages + 5)));
   program::Lowering lowering;
   lowering.stages = random_stages(dice, chain, stages, dice.roll(0, 1) == 1);
-  const program::PipelineShape shape{stages, dice.roll(1, 6)};
-  lowering.order = dice.roll(0, 1) == 0 ? program::one_f_one_b(shape) : program::gpipe(shape);
+  const schedule::PipelineShape shape{stages, dice.roll(1, 6)};
+  lowering.order = random_order(dice, shape);
   const Program whole = program::lower(lowering);
-  const Program split =
-      with_split_backward(whole, random_behind(dice, stages, shape.micro_batches));
+  lowering.order =
+      with_deferred(lowering.order, random_deferred(dice, stages, shape.micro_batches));
+  const Program split = program::lower(lowering);
   const chain::Platform platform = open_platform(stages);
   const Simulation before = run(whole, chain, platform), after = run(split, chain, platform);
   expect_all_time_is_told(after);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simulate/simulated.h"
 
+#include "trireme/schedule/named.h"
 #include "trireme/simulate/simulate.h"
 
 #include <gtest/gtest.h>
@@ -20,11 +21,11 @@ Simulation streamed(double rate, int micro_batches, int at_once = 2) {
   const chain::OffloadWeights ten{.weights = Bytes(10), .gradients = {}};
   setting.weights_at_once = at_once;
   setting.streamed = {{}, ten, ten, ten, ten};
-  const Program program =
-      with_weights(program::lower({.stages = {program::keep_all(1, 4)},
-                                   .order = program::one_f_one_b({1, micro_batches}),
-                                   .rank_of_stage = {}}),
-                   setting);
+  const Program program = with_weights(program::lower({
+                                           .stages = {program::keep_all(1, 4)},
+                                           .order = schedule::one_f_one_b({1, micro_batches}),
+                                       }),
+                                       setting);
   EXPECT_FALSE(validate(program, setting));
   Simulation result = simulate(program, setting, Detail::kTimeline);
   expect_all_time_is_told(result);
@@ -89,8 +90,7 @@ struct TrainedStreams {
 
   Program program() const {
     return with_weights(program::lower({.stages = {program::keep_all(1, 4)},
-                                        .order = program::one_f_one_b({1, micro_batches}),
-                                        .rank_of_stage = {},
+                                        .order = schedule::one_f_one_b({1, micro_batches}),
                                         .end = program::StepEnd::kReduceClipStep}),
                         setting);
   }
@@ -194,7 +194,7 @@ TEST(SimulateStreams, StreamedWeightsNeedALaneAndRoom) {
   chain::Platform platform = free_platform(1);
   Setting setting{.chain = &chain, .platform = &platform, .static_bytes = {}};
   setting.streamed = {{}, {.weights = Bytes(10), .gradients = {}}};
-  const Program without = one_layer_each(1, program::one_f_one_b({1, 1}));
+  const Program without = one_layer_each(1, schedule::one_f_one_b({1, 1}));
   const Program program = with_weights(without, setting);
   EXPECT_EQ(simulate(program, setting).fault->reason,
             "rank 0 has weights in the offload tier, but no copy lane from there");

@@ -5,6 +5,7 @@
 #include "simulate/simulated.h"
 
 #include "trireme/program/groups.h"
+#include "trireme/schedule/named.h"
 #include "trireme/simulate/simulate.h"
 
 #include <gtest/gtest.h>
@@ -44,8 +45,7 @@ struct Updates {
     const Program whole = program::in_groups(
         program::lower(
             {.stages = {program::keep_all(1, last)},
-             .order = program::one_f_one_b({1, program::groups_of(micro_batches, group)}),
-             .rank_of_stage = {},
+             .order = schedule::one_f_one_b({1, program::groups_of(micro_batches, group)}),
              .end = program::StepEnd::kReduceClipStep}),
         group, micro_batches);
     std::vector<int> all;

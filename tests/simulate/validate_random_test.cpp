@@ -5,6 +5,8 @@
 #include "simulate/validated.h"
 
 #include "trireme/core/text.h"
+#include "trireme/schedule/named.h"
+#include "trireme/schedule/slots.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +22,7 @@ TEST(Validate, AcceptsWhatIsGenerated) {
     const chain::Chain chain = even_chain(stages + 2);
     const chain::Platform platform = open_platform(stages);
     for (int micro_batches = 1; micro_batches <= 16; ++micro_batches) {
-      for (const auto order : {program::one_f_one_b, program::gpipe}) {
+      for (const auto order : {schedule::one_f_one_b, schedule::gpipe}) {
         for (const auto policy : {program::keep_all, program::recompute_all}) {
           program::Lowering lowering;
           for (int k = 1; k < stages; ++k) lowering.stages.push_back(policy(k, k));
@@ -36,18 +38,19 @@ TEST(Validate, AcceptsWhatIsGenerated) {
 
 TEST(Validate, AcceptsEvaluation) {
   program::Lowering lowering{{program::evaluate(1, 1), program::evaluate(2, 4)},
-                             program::forwards_only({2, 5})};
+                             schedule::forwards_only(schedule::one_each(2), 5)};
   lowering.end = program::StepEnd::kNone;
   EXPECT_EQ(verdict(program::lower(lowering), even_chain(4), open_platform(2)), "proven");
 }
 
 TEST(Validate, AcceptsSeveralStagesOnOneRank) {
-  for (const auto order : {program::one_f_one_b, program::gpipe}) {
+  for (const auto order : {schedule::one_f_one_b, schedule::gpipe}) {
     for (const auto policy : {program::keep_all, program::recompute_all}) {
       for (const auto& ranks : std::vector<std::vector<int>>{
                {0, 1, 0, 1}, {0, 0, 1, 1}, {1, 0, 0, 2}, {0, 0, 0, 0}, {2, 1, 0, 2}}) {
-        program::Lowering lowering{
-            {policy(1, 2), policy(3, 3), policy(4, 4), policy(5, 6)}, order({4, 5}), ranks};
+        program::Lowering lowering{{policy(1, 2), policy(3, 3), policy(4, 4), policy(5, 6)},
+                                   schedule::on_ranks(order({4, 5}), ranks),
+                                   ranks};
         EXPECT_EQ(verdict(program::lower(lowering), even_chain(6), open_platform(3)), "proven");
       }
     }
@@ -63,10 +66,10 @@ TEST_P(RandomPrograms, AreProvenAndNeedWhatTheOracleCounts) {
   const chain::Chain chain = with_splits(dice, random_chain(dice, layers));
   program::Lowering lowering;
   lowering.stages = random_stages(dice, chain, stages, dice.roll(0, 1) == 1);
-  const program::PipelineShape shape{stages, dice.roll(1, 6)};
-  lowering.order = dice.roll(0, 1) == 0 ? program::one_f_one_b(shape) : program::gpipe(shape);
-  const Program program = with_split_backward(program::lower(lowering),
-                                              random_behind(dice, stages, shape.micro_batches));
+  const schedule::PipelineShape shape{stages, dice.roll(1, 6)};
+  const schedule::Order order = random_order(dice, shape);
+  lowering.order = with_deferred(order, random_deferred(dice, stages, shape.micro_batches));
+  const Program program = program::lower(lowering);
   Oracle oracle(chain, program, 1);
   ASSERT_TRUE(oracle.legal()) << to_text(program);
 
@@ -92,10 +95,10 @@ TEST_P(RandomPrograms, WrongInOnePlaceAreRefusedAsTheOracleDoes) {
   const chain::Platform platform = open_platform(stages);
   program::Lowering lowering;
   lowering.stages = random_stages(dice, chain, stages, dice.roll(0, 1) == 1);
-  const program::PipelineShape shape{stages, dice.roll(1, 4)};
-  lowering.order = dice.roll(0, 1) == 0 ? program::one_f_one_b(shape) : program::gpipe(shape);
-  const Program good = with_split_backward(program::lower(lowering),
-                                           random_behind(dice, stages, shape.micro_batches));
+  const schedule::PipelineShape shape{stages, dice.roll(1, 4)};
+  const schedule::Order order = random_order(dice, shape);
+  lowering.order = with_deferred(order, random_deferred(dice, stages, shape.micro_batches));
+  const Program good = program::lower(lowering);
   int refused = 0;
   for (int trial = 0; trial < 60; ++trial) {
     Program bad = good;

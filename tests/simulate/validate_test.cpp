@@ -4,6 +4,9 @@
 
 #include "simulate/validated.h"
 
+#include "trireme/schedule/named.h"
+#include "trireme/schedule/slots.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +24,7 @@ TEST(Validate, CountsOptimizerStateInTheOffloadTier) {
   chain::Platform platform = open_platform(1);
   program::Lowering lowering;
   lowering.stages.push_back(program::keep_all(1, 1));
-  lowering.order = program::one_f_one_b({1, 1});
+  lowering.order = schedule::one_f_one_b({1, 1});
   const Program program = program::lower(lowering);
   Setting setting{.chain = &chain, .platform = &platform, .static_bytes = {}};
   setting.optimizer_away = {platform.ranks[0].host};
@@ -88,7 +91,7 @@ TEST(Validate, DeadlockMayDependOnTheRoomInTheChannel) {
   // The first stage sends four outputs before it takes a gradient; the second wants to send two
   // gradients first.
   program::Lowering lowering{{program::keep_all(1, 1), program::keep_all(2, 2)},
-                             {program::gpipe({2, 4})[0], program::one_f_one_b({2, 4})[1]}};
+                             {schedule::gpipe({2, 4})[0], schedule::one_f_one_b({2, 4})[1]}};
   const Program program = program::lower(lowering);
   EXPECT_EQ(verdict(program, even_chain(2), open_platform(2), 2), "proven");
   const std::string stuck = verdict(program, even_chain(2), open_platform(2), 1);
@@ -104,7 +107,7 @@ TEST(Validate, BytesOfAnOutputStayUntilItsMessageIsGone) {
   const auto program_with = [](const std::string& then, int in_flight) {
     program::Lowering lowering{
         {stage(1, 1, "forward_tape 1", "backward 1"), program::keep_all(2, 2)},
-        {program::one_f_one_b_with({in_flight, 1}, 8)}};
+        {schedule::one_f_one_b_with({in_flight, 1}, 8)}};
     Program program = program::lower(lowering);
     std::vector<program::Action> actions;
     for (const program::Action& action : program.ranks[0]) {
@@ -128,14 +131,13 @@ TEST(Validate, BytesOfAnOutputStayUntilItsMessageIsGone) {
 // answer, of an unknown shape, has no receive posted before: its bytes may not be offloaded until
 // then.
 TEST(Validate, BytesOfAFirstOutputStayUntilItsReceiverComesToIt) {
-  const auto verdict_of = [](bool leaves, const program::Turns& turns) {
+  const auto verdict_of = [](bool leaves, const std::string& first_rank) {
     program::Lowering lowering{
         .stages = {program::keep_all(1, 1),
                    leaves ? stage(2, 2, "forward_tape 2", "backward 2") : program::keep_all(2, 2),
                    program::keep_all(3, 3)},
-        .order = program::gpipe({3, 4}),
-        .rank_of_stage = {0, 1, 0},
-        .turns = turns};
+        .order = {schedule::parse_passes(first_rank, 99), schedule::gpipe({3, 4})[1]},
+        .placement = {0, 1, 0}};
     Program program = program::lower(lowering);
     std::vector<program::Action> actions;
     for (const program::Action& action : program.ranks[1]) {
@@ -148,8 +150,7 @@ TEST(Validate, BytesOfAFirstOutputStayUntilItsReceiverComesToIt) {
     program.ranks[1] = actions;
     return verdict(program, even_chain(3), open_platform(2));
   };
-  const program::Turns all_first{{0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2, 0, 0, 0, 0}};
-  const program::Turns in_turn{{0, 0, 2, 0, 2, 0, 2, 2, 2, 2, 2, 2, 0, 0, 0, 0}};
+  const std::string all_first = "F0*4 F2*4 B2*4 B0*4", in_turn = "F0*2 F2 F0 F2 F0 F2*2 B2*4 B0*4";
   EXPECT_EQ(verdict_of(false, all_first), "proven");
   EXPECT_EQ(verdict_of(true, in_turn), "proven");
   EXPECT_THAT(verdict_of(true, all_first), HasSubstr("(0:offload_tape 2) for rank 0"));
@@ -159,14 +160,14 @@ TEST(Validate, OutputsAndGradientsAreStreamsOfTheirOwn) {
   // Stages 0 and 2 on rank 0: outputs of stage 0 and gradients of stage 2 both go from 0 to 1.
   program::Lowering lowering{
       {program::keep_all(1, 1), program::keep_all(2, 2), program::keep_all(3, 3)},
-      program::one_f_one_b({3, 4}),
+      schedule::on_ranks(schedule::one_f_one_b({3, 4}), {0, 1, 0}),
       {0, 1, 0}};
   EXPECT_EQ(verdict(program::lower(lowering), even_chain(3), open_platform(2), 1), "proven");
 }
 
 TEST(Validate, MessagesComeInTheOrderOfSending) {
   program::Lowering lowering{{program::evaluate(1, 1), program::evaluate(2, 2)},
-                             program::forwards_only({2, 2})};
+                             schedule::forwards_only(schedule::one_each(2), 2)};
   lowering.end = program::StepEnd::kNone;
   Program program = program::lower(lowering);
   for (Action& action : program.ranks[1]) action.micro_batch = 1 - action.micro_batch;
@@ -263,7 +264,7 @@ TEST(Validate, BoundsTheOffloadTier) {
   chain::Platform platform = open_platform(1);
   const Program program = program::lower(
       {{stage(1, 1, "forward_tape 1, offload_tape 1", "prefetch_tape 1, backward 1")},
-       program::one_f_one_b({1, 1})});
+       schedule::one_f_one_b({1, 1})});
   platform.ranks[0].host = Bytes(60);
   platform.ranks[0].disk = Bytes(40);
   EXPECT_EQ(verdict(program, chain, platform), "proven");
@@ -281,7 +282,7 @@ TEST(Validate, CountsTheOffloadTierUntilWhatComesBackIsRead) {
       {{stage(1, 3, "forward_tape 1, forward_tape 2, offload_tape 1, forward_tape 3",
               "prefetch_tape 1, offload_tape 2, prefetch_tape 2, backward 3, backward 2, "
               "backward 1")},
-       program::one_f_one_b({1, 1})});
+       schedule::one_f_one_b({1, 1})});
   chain::Platform platform = open_platform(1);
   platform.ranks[0].host = Bytes(200);
   EXPECT_EQ(verdict(program, even_chain(3), platform), "proven");
@@ -297,7 +298,7 @@ TEST(Validate, RefusesSizesThatItCannotCountWith) {
     chain::Platform platform = open_platform(1);
     platform.channel_buffers = buffers;
     chain.layers[0].output = Bytes(std::int64_t{1} << (buffers > 0 ? 52 : 10));
-    return verdict(program::lower({{program::keep_all(1, 1)}, program::gpipe({1, micro_batches})}),
+    return verdict(program::lower({{program::keep_all(1, 1)}, schedule::gpipe({1, micro_batches})}),
                    chain, platform);
   };
   EXPECT_EQ(verdict_with(1000, 0), "proven");
@@ -308,7 +309,7 @@ TEST(Validate, RefusesSizesThatItCannotCountWith) {
 TEST(Validate, CopiesStandInOrder) {
   const auto judged = [](const char* forward, const char* backward) {
     const Program program =
-        program::lower({{stage(1, 1, forward, backward)}, program::one_f_one_b({1, 1})});
+        program::lower({{stage(1, 1, forward, backward)}, schedule::one_f_one_b({1, 1})});
     return verdict(program, even_chain(1), open_platform(1));
   };
   EXPECT_THAT(judged("prefetch_tape 1, forward_tape 1", "backward 1"),

@@ -7,6 +7,7 @@
 #include "trireme/chain/platform.h"
 #include "trireme/program/generate.h"
 #include "trireme/program/needs.h"
+#include "trireme/schedule/named.h"
 #include "trireme/simulate/ledger.h"
 #include "trireme/simulate/simulate.h"
 #include "trireme/simulate/validate.h"
@@ -56,7 +57,7 @@ simulate::RankResult in_a_pipeline(const chain::Chain& chain, const StageProblem
     lowering.stages.push_back(program::keep_all(whole.length(), whole.length()));
   }
   lowering.order =
-      program::one_f_one_b({.stages = problem.in_flight, .micro_batches = micro_batches});
+      schedule::one_f_one_b({.stages = problem.in_flight, .micro_batches = micro_batches});
   chain::Platform platform = chain::uniform_platform(problem.in_flight, Bytes(0));
   platform.ranks[0].memory = problem.memory;
   platform.ranks[0].host = problem.link->capacity;

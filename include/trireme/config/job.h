@@ -227,7 +227,7 @@ struct PipelineSpec {
   /// that weights in the offload tier are copied once for all. auto: the fastest.
   std::optional<int> group;
   std::optional<std::vector<int>> cut;  ///< last layer of every stage but the last
-  /// auto | never: split backward, zero bubble (program::with_split_backward). auto: with several
+  /// auto | never: split backward, zero bubble (schedule::one_f_one_b_with). auto: with several
   /// stages, where that is faster.
   std::string split_backward = "auto";
   /// Relative speed of each rank. auto: ranks on machines that are alike are equally fast, others

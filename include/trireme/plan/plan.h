@@ -7,10 +7,10 @@
 #include "trireme/io/node.h"
 #include "trireme/program/action.h"
 #include "trireme/program/generate.h"
-#include "trireme/program/split_backward.h"
 #include "trireme/program/updates.h"
 #include "trireme/program/weight_uses.h"
 #include "trireme/program/weights.h"
+#include "trireme/schedule/order.h"
 
 #include <filesystem>
 #include <optional>
@@ -62,9 +62,6 @@ struct StagePrediction {
 
 struct StagePlan {
   int rank = 0;
-  /// Micro-batches, or groups of them, in flight; 0: the number of the schedule. 1f1b allows other
-  /// numbers, gpipe does not.
-  int in_flight = 0;
   Bytes budget, static_bytes;  ///< budget 0: none was given
   program::StageProgram program;
   StagePrediction predicted;
@@ -74,9 +71,6 @@ struct StagePlan {
   /// Streamed layers, ascending: weights are in the offload tier and copied in for every use
   /// (chain::OffloadWeights); static_bytes has those that are on the device at a time.
   std::vector<int> streamed = {};
-  /// Number of backward passes by which weight gradients are deferred
-  /// (program::with_split_backward). Nothing: backwards are not split.
-  std::optional<int> weights_behind = std::nullopt;
   /// Names of clocks of its rank (chain::RankSpec::clocks) for forward passes, and for backward
   /// passes with what they recompute. Empty: the usual clock.
   std::string forward_clock = {}, backward_clock = {};
@@ -96,13 +90,16 @@ struct Alternative {
 struct Plan {
   std::string chain_name, chain_digest;
   std::string schedule = "1f1b";  ///< 1f1b | gpipe
-  std::string solver;             ///< that made the plan
+  /// The order of passes, of which stage k is chunk k; of groups of micro-batches where there are
+  /// any. Empty: that of the schedule with its usual numbers in flight.
+  schedule::Order order = {};
+  std::string solver;  ///< that made the plan
   int micro_batches = 1;
   bool lean_tapes = false;  ///< `memory.tapes` of the job, whose costs the plan was made with
   /// How many of its streamed layers a rank has on the device at a time.
   int weights_at_once = program::kLeastAtOnce;
   /// Micro-batches that run breadth-first together (program::in_groups); a stage's program is what
-  /// each of a group does. The schedule, numbers in flight, turns and mixes are of groups.
+  /// each of a group does. The order and mixes are of groups.
   int group = 1;
   /// When streamed layers with trained weights are updated, on ranks with one stage; other than
   /// kAtEnd only for plans whose streamed layers are all trained.
@@ -119,9 +116,6 @@ struct Plan {
   Seconds recompute{0};           ///< of one step, summed over ranks
   Joules energy{0};               ///< of one step, summed over ranks; 0: not known
   std::vector<StagePlan> stages;  ///< a rank may have several
-  /// Empty: ranks with several stages run them in the order of passes of equal length
-  /// (program::lower).
-  program::Turns turns = {};
   std::vector<Alternative> alternatives;
 
   bool operator==(const Plan&) const = default;
@@ -149,8 +143,17 @@ std::vector<Bytes> update_windows(const Plan& plan);
 /// Bytes of optimizer state in the offload tier; by rank.
 std::vector<Bytes> optimizer_away(const Plan& plan);
 
-/// stage.weights_behind by rank; and whether any stage has it.
-program::WeightsBehind weights_behind(const Plan& plan);
+/// By stage, its rank.
+schedule::Placement placement(const Plan& plan);
+/// The order of passes, also where the plan leaves it to its schedule.
+schedule::Order order_of(const Plan& plan);
+/// Gives the plan this order; empty where it is its schedule's own.
+void set_order(Plan& plan, schedule::Order order);
+/// By stage, the largest number of micro-batches, or groups of them, in flight.
+std::vector<int> in_flight(const Plan& plan);
+/// By stage, the largest number of backward passes by which weight gradients are deferred (split
+/// backward, zero bubble). Nothing: its backwards are whole.
+std::vector<std::optional<int>> deferred_passes(const Plan& plan);
 bool has_split_backward(const Plan& plan);
 
 /// Streamed layers; by rank.
@@ -166,10 +169,6 @@ bool has_rank_for_each_stage(const Plan& plan);
 /// Whether some stage's micro-batches do not all run the same program.
 bool has_mixes(const Plan& plan);
 
-/// Micro-batches (or groups) in flight of a stage (0-based): as the plan says, or else its
-/// schedule.
-int in_flight(const Plan& plan, std::size_t stage);
-
 /// Most micro-batches of a plan file, and most actions of a program in one: with more of them it
 /// has more values than a document may have.
 inline constexpr int kMaxMicroBatches = 100'000;
@@ -177,7 +176,7 @@ inline constexpr int kMaxReplicas = 100'000;
 inline constexpr std::int64_t kMaxActions = 1'000'000;
 
 /// `trireme-plan/1`, one line per stage's action list. read_plan(to_json(p)) == p for stages in the
-/// order of their layers with numbers in flight of their own and alternatives without advice.
+/// order of their layers and alternatives without advice.
 std::string to_json(const Plan& plan);
 /// The document that says why there is no plan: {"infeasible": {...}}.
 std::string to_json(const Infeasible& infeasible);
@@ -187,11 +186,14 @@ Infeasible read_infeasible(const io::Node& node);
 
 /// Reads `trireme-plan/1`. `chain`, `schedule`, `micro_batches` and of every stage `layers`,
 /// `forward`, `backward` must be there. By default no optimizer state is offloaded, no weights are
-/// streamed, stage k is on rank k with as many micro-batches in flight as its schedule has, and
-/// there are no groups (`group` is 1). `turns` is a list of {"rank": 0, "stages": [0, 2, 0, ...]},
-/// stages counted from 0 in the order of their layers. A stage whose micro-batches do not all run
-/// the same has `others`, a list of {"forward": ..., "backward": ...}, and `cycle`. Stages may
-/// stand in any order and come back sorted by their layers.
+/// streamed, stage k is on rank k, and there are no groups (`group` is 1). `order` has the passes
+/// of every rank (schedule::parse_passes); without it the schedule has its usual numbers in flight,
+/// or those of older plan files: stages with `in_flight` and `weights_behind`, and `turns`, a list
+/// of
+/// {"rank": 0, "stages": [0, 2, 0, ...]}, stages counted from 0 in the order of their layers. A
+/// stage whose micro-batches do not all run the same has `others`, a list of {"forward": ...,
+/// "backward": ...}, and `cycle`. Stages may stand in any order and come back sorted by their
+/// layers.
 ///
 /// Throws InputError with file, line, stage and field: unknown key or op, a layer outside its
 /// stage, gaps between stages. Whether the program is legal and fits is for the validator.
@@ -210,7 +212,7 @@ void require_state(const Plan& plan, const chain::Chain& chain);
 program::Streaming streaming(const Plan& plan, const chain::Chain& chain);
 
 /// The programs of all ranks (generate + lower, in groups), with the moves of streamed weights.
-/// Throws InputError where stages, turns or numbers in flight do not fit together, or where split
+/// Throws InputError where stages and order do not fit together, or where split
 /// backwards meet what they do not support: groups, ranks with several stages, updates during the
 /// passes.
 program::Program compile(const Plan& plan, const chain::Chain& chain);

@@ -37,20 +37,30 @@ Placement placement_of(const NamedSchedule& schedule, int ranks, int per_rank);
 Order order_of(const NamedSchedule& schedule, int ranks, int per_rank, int micro_batches,
                const std::vector<bool>& split = {});
 
-/// 1F1B with `in_flight` micro-batches on every stage (one chunk on each rank): stage k begins with
-/// in_flight[k] - 1 forwards, then alternates (Narayanan et al. 2021; 1F1B*: Beaumont,
+/// Stages, each on a rank of its own, and micro-batches of a schedule, both >= 1.
+struct PipelineShape {
+  int stages = 1;
+  int micro_batches = 1;
+};
+
+/// 1F1B with a flush (Narayanan et al. 2021): stage k (0-based) has min(p - k, m) micro-batches in
+/// flight.
+Order one_f_one_b(PipelineShape shape);
+/// The same order with other numbers in flight, one per stage: stage k begins with in_flight[k] - 1
+/// forwards, then alternates. Fewer hold less memory and may wait more (1F1B*: Beaumont,
 /// Eyraud-Dubois and Shilova 2021). A stage with a number of `deferred` splits its backwards and
-/// runs each W after that many further backwards (ZB-H1: Qi et al. 2024, with k on stage k); empty:
+/// runs each W after that many further backwards (ZB-H1, Qi et al. 2024, has k on stage k); empty:
 /// all backwards are whole. Throws InputError where a stage has more in flight than the one before
 /// it, for it would wait for inputs that wait for its own gradients, or the last has none.
-Order one_f_one_b(const std::vector<int>& in_flight, int micro_batches,
-                  const std::vector<std::optional<int>>& deferred = {});
-/// All forwards, then all backwards, in the order of micro-batches (GPipe: Huang et al. 2019).
-Order gpipe(int stages, int micro_batches);
-/// Forwards alone, chunk after chunk where a rank has several, for validation.
+Order one_f_one_b_with(const std::vector<int>& in_flight, int micro_batches,
+                       const std::vector<std::optional<int>>& deferred = {});
+/// All forwards, then all backwards, both in the order of micro-batches (GPipe: Huang et al. 2019).
+Order gpipe(PipelineShape shape);
+/// Forwards alone, for validation: several chunks on a rank take turns as passes of equal length
+/// would, the earliest micro-batch first.
 Order forwards_only(const Placement& placement, int micro_batches);
 
-/// Usual number of micro-batches in flight of stage k (0-based) of 1F1B.
-int usual_in_flight(int stages, int k, int micro_batches);
+/// Usual number of micro-batches in flight of stage k (0-based) of "1f1b" or "gpipe".
+int usual_in_flight(std::string_view schedule, PipelineShape shape, int k);
 
 }  // namespace trireme::schedule

@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,6 +59,9 @@ std::vector<int> micro_batches_of(const std::vector<Pass>& passes);
 /// Largest number of micro-batches of each chunk between the begin of a forward and the end of its
 /// backward; by chunk.
 std::vector<int> in_flight(const Order& order, const Placement& placement);
+/// By chunk, the largest number of further backwards that run between an I and its W; nothing where
+/// all backwards are whole.
+std::vector<std::optional<int>> deferred_passes(const Order& order, const Placement& placement);
 /// Forwards of chunk 0.
 int micro_batches_of(const Order& order, const Placement& placement);
 
@@ -67,7 +71,7 @@ int micro_batches_of(const Order& order, const Placement& placement);
 /// is for timed() and the validator.
 void require_sound(const Order& order, const Placement& placement);
 
-/// "F0*4 F1 B1 F0": a number after a star counts equal passes in a row.
+/// "F0*4 (F1 B1)*2 F0": a number after a star counts equal passes, or groups of passes, in a row.
 std::string to_text(const std::vector<Pass>& passes);
 /// The reverse; throws InputError that says what was expected, for more than `most` passes, too.
 std::vector<Pass> parse_passes(std::string_view text, int most);

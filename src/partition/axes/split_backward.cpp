@@ -5,6 +5,9 @@
 #include "judge/judge.h"
 #include "solvers.h"
 
+#include "trireme/schedule/named.h"
+#include "trireme/schedule/slots.h"
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -60,15 +63,37 @@ bool can_split(const chain::Chain& chain, const plan::StagePlan& stage) {
                      has_parts);
 }
 
-/// Defers the weight gradients of every stage by as many passes as possible.
-void put_all_behind(const chain::Chain& chain, plan::Plan& plan) {
-  for (std::size_t k = 0; k < plan.stages.size(); ++k) {
-    std::optional<int>& behind = plan.stages[k].weights_behind;
-    behind.reset();
-    if (can_split(chain, plan.stages[k]))
-      behind = std::min(static_cast<int>(k), plan.micro_batches - 1);
+/// A plan with one stage on every rank whose weight gradients are deferred.
+class Deferring {
+ public:
+  /// Defers those of every stage by as many passes as possible.
+  Deferring(const chain::Chain& chain, plan::Plan plan)
+      : plan_(std::move(plan)), in_flight_(plan::in_flight(plan_)), passes_(plan_.stages.size()) {
+    for (std::size_t k = 0; k < passes_.size(); ++k)
+      if (can_split(chain, plan_.stages[k]))
+        passes_[k] = std::min(static_cast<int>(k), plan_.micro_batches - 1);
+    set_order();
   }
-}
+
+  const plan::Plan& plan() const { return plan_; }
+  /// Number of passes by which stage k defers them; nothing: its backwards are whole.
+  std::optional<int> passes(std::size_t k) const { return passes_[k]; }
+  void defer(std::size_t k, std::optional<int> passes) {
+    passes_[k] = passes;
+    set_order();
+  }
+
+ private:
+  void set_order() {
+    plan::set_order(plan_, schedule::on_ranks(
+                               schedule::one_f_one_b_with(in_flight_, plan_.micro_batches, passes_),
+                               plan::placement(plan_)));
+  }
+
+  plan::Plan plan_;
+  std::vector<int> in_flight_;
+  std::vector<std::optional<int>> passes_;
+};
 
 struct Outcome {
   Seconds step;
@@ -84,19 +109,19 @@ Outcome outcome_of(const Question& question, const plan::Plan& plan) {
 }
 
 /// Defers by fewer passes on ranks over their budget until all fit. Returns whether one was over.
-bool put_fewer_behind(const Question& question, plan::Plan& plan) {
+bool defer_fewer(const Question& question, Deferring& deferring) {
   bool was_over = false;
   for (bool is_over = true; std::exchange(is_over, false);) {
-    const std::vector<Bytes> over = outcome_of(question, plan).over;
-    for (plan::StagePlan& stage : plan.stages) {
+    const std::vector<Bytes> over = outcome_of(question, deferring.plan()).over;
+    for (std::size_t k = 0; k < deferring.plan().stages.size(); ++k) {
+      const plan::StagePlan& stage = deferring.plan().stages[k];
       const Bytes more = over[static_cast<std::size_t>(stage.rank)];
-      if (more == Bytes(0) || !stage.weights_behind) continue;
+      const std::optional<int> passes = deferring.passes(k);
+      if (more == Bytes(0) || !passes) continue;
       const Bytes pass = std::max(pending_of(question.chain, stage.program), Bytes(1));
       const auto fewer = std::max<Bytes::rep>(1, more.count() / pass.count());
-      if (fewer > *stage.weights_behind)
-        stage.weights_behind.reset();
-      else
-        *stage.weights_behind -= static_cast<int>(fewer);
+      deferring.defer(
+          k, fewer > *passes ? std::nullopt : std::optional(*passes - static_cast<int>(fewer)));
       is_over = was_over = true;
     }
   }
@@ -105,28 +130,27 @@ bool put_fewer_behind(const Question& question, plan::Plan& plan) {
 
 /// Local search: one pass more or fewer on one stage as long as the step gets shorter, since stages
 /// differ.
-void improve(const Question& question, plan::Plan& plan) {
+void improve(const Question& question, Deferring& deferring) {
   if (has_many_passes(question)) return;
-  Seconds best = outcome_of(question, plan).step;
-  const auto is_better = [&](std::optional<int>& behind, int other) {
-    const std::optional<int> before = behind;
-    behind = other < 0 ? std::nullopt : std::optional(other);
-    const Outcome outcome = outcome_of(question, plan);
+  Seconds best = outcome_of(question, deferring.plan()).step;
+  const auto is_better = [&](std::size_t k, int other) {
+    const std::optional<int> before = deferring.passes(k);
+    deferring.defer(k, other < 0 ? std::nullopt : std::optional(other));
+    const Outcome outcome = outcome_of(question, deferring.plan());
     if (outcome.fits() && outcome.step < best) {
       best = outcome.step;
       return true;
     }
-    behind = before;
+    deferring.defer(k, before);
     return false;
   };
   for (bool goes_on = true; std::exchange(goes_on, false);) {
-    for (auto stage = plan.stages.rbegin(); stage != plan.stages.rend(); ++stage) {
-      if (!can_split(question.chain, *stage)) continue;
-      std::optional<int>& behind = stage->weights_behind;
-      const int number = behind.value_or(-1);
-      const bool is_less = number >= 0 && is_better(behind, number - 1);
+    for (std::size_t k = deferring.plan().stages.size(); k-- > 0;) {
+      if (!can_split(question.chain, deferring.plan().stages[k])) continue;
+      const int number = deferring.passes(k).value_or(-1);
+      const bool is_less = number >= 0 && is_better(k, number - 1);
       const bool is_more =
-          !is_less && number + 1 < plan.micro_batches && is_better(behind, number + 1);
+          !is_less && number + 1 < deferring.plan().micro_batches && is_better(k, number + 1);
       goes_on = goes_on || is_less || is_more;
     }
   }
@@ -141,12 +165,14 @@ std::optional<plan::Plan> faster_than(const Question& question, Seconds step, pl
 /// By rank, the (negative) change of memory that leaves room for this share of each stage's
 /// deferrable passes, at least one.
 std::vector<Bytes> room_left(const Question& question, plan::Plan plan, double share) {
-  put_all_behind(question.chain, plan);
+  const Deferring deferring(question.chain, std::move(plan));
   std::vector<Bytes> more(question.platform.ranks.size());
-  for (const plan::StagePlan& stage : plan.stages) {
+  for (std::size_t k = 0; k < deferring.plan().stages.size(); ++k) {
+    const plan::StagePlan& stage = deferring.plan().stages[k];
     const auto rank = static_cast<std::size_t>(stage.rank);
-    if (question.platform.ranks[rank].memory == Bytes(0) || !stage.weights_behind) continue;
-    const double passes = std::max(1.0, share * (*stage.weights_behind + 1));
+    const std::optional<int> most = deferring.passes(k);
+    if (question.platform.ranks[rank].memory == Bytes(0) || !most) continue;
+    const double passes = std::max(1.0, share * (*most + 1));
     const double waiting =
         passes * static_cast<double>(pending_of(question.chain, stage.program).count());
     more[rank] -= Bytes(static_cast<Bytes::rep>(waiting));
@@ -203,11 +229,10 @@ std::vector<Choices> moves(const Scene& scene) {
 
 std::optional<Delayed> with_weights_delayed(const Question& question, const plan::Plan& whole) {
   if (!may_split(question) || !may_split(question, whole)) return std::nullopt;
-  plan::Plan plan = whole;
-  put_all_behind(question.chain, plan);
-  const bool lacks_memory = put_fewer_behind(question, plan);
-  improve(question, plan);
-  return Delayed{.plan = faster_than(question, whole.step, std::move(plan)),
+  Deferring deferring(question.chain, whole);
+  const bool lacks_memory = defer_fewer(question, deferring);
+  improve(question, deferring);
+  return Delayed{.plan = faster_than(question, whole.step, deferring.plan()),
                  .lacks_memory = lacks_memory};
 }
 

@@ -118,17 +118,15 @@ bool can_be_mixed(const plan::Plan& plan) {
   const bool moves = std::any_of(
       plan.stages.begin(), plan.stages.end(),
       [](const plan::StagePlan& stage) { return stage.predicted.offloaded > Bytes(0); });
-  return plan.recompute > Seconds(0) && plan::has_rank_for_each_stage(plan) && plan.turns.empty() &&
-         !moves && !plan::has_mixes(plan);
+  return plan.recompute > Seconds(0) && plan::has_rank_for_each_stage(plan) && !moves &&
+         !plan::has_mixes(plan);
 }
 
 std::optional<plan::Plan> with_mixed_programs(const StageRoom& room, StagePolicy& policy,
                                               const plan::Plan& plan) {
   if (room.question().schedule != "1f1b") return mixed(room, policy, plan);
   Question question = room.question();
-  question.in_flight.clear();
-  for (std::size_t k = 0; k < plan.stages.size(); ++k)
-    question.in_flight.push_back(plan::in_flight(plan, k));
+  question.in_flight = plan::in_flight(plan);
   const StageRoom same(question);
   return mixed(same, policy, plan);
 }

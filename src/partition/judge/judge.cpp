@@ -72,12 +72,11 @@ plan::StagePrediction predicted(const Problem& problem, const plan::StagePlan& s
   return mean(each, stage.mix);
 }
 
-plan::StagePlan stage_of(const Problem& problem, int rank, int in_flight, const FixedBytes& fixed,
+plan::StagePlan stage_of(const Problem& problem, int rank, const FixedBytes& fixed,
                          program::StageProgram program, program::Mix mix) {
   const chain::RankSpec& spec = problem.platform.ranks[at(rank)];
   plan::StagePlan stage;
   stage.rank = rank;
-  stage.in_flight = in_flight;
   stage.budget = spec.memory;
   stage.static_bytes = fixed.held;
   stage.optimizer_away = fixed.optimizer_away;
@@ -111,10 +110,10 @@ void with_updates_that_are(plan::Plan& plan) {
   if (windows == std::vector<Bytes>(windows.size())) plan.update_window = Bytes(0);
 }
 
-/// Whether a plan whose turns run from the second step on deadlocks in the first, where copies may
-/// have to wait for the receiver.
+/// Whether a plan with several stages on a rank that runs from the second step on deadlocks in the
+/// first, where copies may have to wait for the receiver.
 bool waits_in_first_step(const Problem& problem, const Simulated& judged) {
-  if (judged.plan.turns.empty() ||
+  if (!schedule::shares_ranks(plan::placement(judged.plan)) ||
       std::none_of(judged.simulation.ranks.begin(), judged.simulation.ranks.end(),
                    [](const simulate::RankResult& rank) { return rank.moved > Bytes(0); }))
     return false;
@@ -225,19 +224,16 @@ Seconds ideal_step(const Problem& problem) {
 
 Simulated judged(const Question& question, const std::string& solver,
                  std::vector<program::StageProgram> programs, std::vector<program::Mix> mixes) {
-  Placement placement;
-  placement.mixes = std::move(mixes);
-  for (int k = 0; k < static_cast<int>(programs.size()); ++k) {
-    placement.ranks.push_back(k);
-    placement.in_flight.push_back(in_flight(question, k));
-  }
-  auto result = judged(question, solver, std::move(programs), std::move(placement));
+  PlacedStages stages{.ranks = schedule::one_each(static_cast<int>(programs.size())),
+                      .order = order_of(question, static_cast<int>(programs.size())),
+                      .mixes = std::move(mixes)};
+  auto result = judged(question, solver, std::move(programs), std::move(stages));
   ensure(result.has_value(), "stages on ranks of their own do not wait in a circle");
   return *std::move(result);
 }
 
 std::optional<Simulated> judged(const Question& question, const std::string& solver,
-                                std::vector<program::StageProgram> programs, Placement placement) {
+                                std::vector<program::StageProgram> programs, PlacedStages stages) {
   Simulated result;
   plan::Plan& plan = result.plan;
   plan.schedule = question.schedule;
@@ -248,19 +244,19 @@ std::optional<Simulated> judged(const Question& question, const std::string& sol
   plan.optimizer_shards = question.optimizer_shards;
   plan.updates = question.updates.value_or(program::UpdatePlace::kAtEnd);
   plan.update_window = update_window(question);
-  plan.turns = std::move(placement.turns);
-  StageShares shares(question, programs, placement.ranks);
+  StageShares shares(question, programs, stages.ranks);
   for (std::size_t k = 0; k < programs.size(); ++k) {
     StageShares::Share share =
-        shares.next(placement.ranks[k], {programs[k].first_layer, programs[k].last_layer});
-    plan.stages.push_back(stage_of(
-        question, placement.ranks[k], placement.in_flight[k], share.fixed, std::move(programs[k]),
-        placement.mixes.empty() ? program::Mix{} : std::move(placement.mixes[k])));
+        shares.next(stages.ranks[k], {programs[k].first_layer, programs[k].last_layer});
+    plan.stages.push_back(
+        stage_of(question, stages.ranks[k], share.fixed, std::move(programs[k]),
+                 stages.mixes.empty() ? program::Mix{} : std::move(stages.mixes[k])));
     plan.stages.back().streamed = std::move(share.streamed);
   }
+  plan::set_order(plan, std::move(stages.order));
   with_updates_that_are(plan);
   if (const auto fault = fault_of(question, result)) {
-    ensure(!plan.turns.empty(), *fault);
+    ensure(schedule::shares_ranks(stages.ranks), *fault);
     return std::nullopt;
   }
   return result;

@@ -5,6 +5,7 @@
 #include "trireme/partition/problem.h"
 #include "trireme/program/action.h"
 #include "trireme/program/generate.h"
+#include "trireme/schedule/order.h"
 
 #include <cstddef>
 #include <optional>
@@ -23,16 +24,16 @@ struct Simulated {
 Simulated judged(const Question& question, const std::string& solver,
                  std::vector<program::StageProgram> programs, std::vector<program::Mix> mixes = {});
 
-/// Ranks of the stages, micro-batches in flight, order of turns, and program mixes.
-struct Placement {
-  std::vector<int> ranks, in_flight;
-  program::Turns turns = {};
+/// Ranks of the stages, order of passes, and program mixes.
+struct PlacedStages {
+  schedule::Placement ranks;
+  schedule::Order order;
   std::vector<program::Mix> mixes = {};  ///< by stage, or none
 };
 /// The same for stages on any ranks; empty if ranks that share several cuts would deadlock because
 /// a stream holds few messages.
 std::optional<Simulated> judged(const Question& question, const std::string& solver,
-                                std::vector<program::StageProgram> programs, Placement placement);
+                                std::vector<program::StageProgram> programs, PlacedStages stages);
 
 /// The program of a validation with enough micro-batches to fill all stages and one more: memory
 /// does not grow with further ones.

@@ -5,26 +5,19 @@
 #include "values/lookup.h"
 
 #include "trireme/core/error.h"
-#include "trireme/program/generate.h"
+#include "trireme/schedule/order.h"
 
 #include <algorithm>
 
 namespace trireme::partition {
 namespace {
 
-using program::Pass;
+using schedule::Pass;
 
 /// Checkpoints in a step at which the computation may be abandoned.
 constexpr std::size_t kParts = 16;
 /// Relative rounding error of sums of the same times in another order.
 constexpr double kRounding = 1e-9;
-
-program::PassOrder order_of(const StageRoom& room) {
-  const Question& question = room.question();
-  std::vector<int> counts;
-  for (int k = 0; k < room.stages(); ++k) counts.push_back(in_flight(question, k));
-  return program::pass_order(question.schedule, counts, question.micro_batches);
-}
 
 }  // namespace
 
@@ -40,7 +33,7 @@ Timeline::Timeline(const StageRoom& room)
 // Interleaves the stages pass by pass, so that a processor finds independent passes next to each
 // other.
 void Timeline::order_turns() {
-  const program::PassOrder order = order_of(room_);
+  const schedule::Order order = order_of(room_.question(), room_.stages());
   const std::size_t count = stages_.size(), all = 2 * count * micro_batches_;
   std::vector<Left> left(count,
                          Left{room_.question().micro_batches, room_.question().micro_batches});
@@ -53,7 +46,9 @@ void Timeline::order_turns() {
       if (next[k] == order[k].size()) continue;
       const Pass& pass = order[k][next[k]];
       const bool is_forward = pass.kind == Pass::Kind::kForward;
-      const std::size_t place = k * micro_batches_ + at(pass.micro_batch);
+      const Left& passes = left[k];
+      const std::size_t place =
+          (k + 1) * micro_batches_ - at(is_forward ? passes.forwards : passes.backwards);
       if (!(is_forward ? has_input : has_gradient)[place]) continue;
       while (left_.size() < kParts && turns_.size() >= left_.size() * all / kParts)
         left_.push_back(left);

@@ -5,7 +5,7 @@
 #include "values/lookup.h"
 
 #include "trireme/chain/cost_fields.h"
-#include "trireme/program/generate.h"
+#include "trireme/schedule/named.h"
 
 #include <algorithm>
 #include <type_traits>
@@ -69,8 +69,14 @@ FixedBytes fixed_bytes(const Question& question, int rank, const LayerRuns& runs
 int in_flight(const Question& question, int stage) {
   if (question.schedule == "1f1b" && !question.in_flight.empty())
     return std::min(question.in_flight[at(stage)], question.micro_batches);
-  return program::usual_in_flight(question.schedule, question.stages, stage,
-                                  question.micro_batches);
+  return schedule::usual_in_flight(question.schedule, {question.stages, question.micro_batches},
+                                   stage);
+}
+
+schedule::Order order_of(const Question& question, int stages) {
+  std::vector<int> counts;
+  for (int k = 0; k < stages; ++k) counts.push_back(in_flight(question, k));
+  return schedule::one_f_one_b_with(counts, question.micro_batches);
 }
 
 chain::Chain at_speed(const chain::Chain& chain, double speed) {

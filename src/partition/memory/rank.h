@@ -3,6 +3,7 @@
 #pragma once
 
 #include "trireme/partition/problem.h"
+#include "trireme/schedule/order.h"
 
 #include <utility>
 #include <vector>
@@ -11,6 +12,8 @@ namespace trireme::partition {
 
 /// Micro-batches in flight of stage k (0-based).
 int in_flight(const Question& question, int stage);
+/// The order of passes of `stages` stages with these numbers in flight, one on each rank.
+schedule::Order order_of(const Question& question, int stages);
 
 /// Memory that programs are made for: the rank's budget plus Freedom::more; 0 where it has none.
 Bytes memory_for_programs(const Question& question, int rank);

@@ -5,7 +5,8 @@
 #include "judge/judge.h"
 #include "stage/recompute_early.h"
 
-#include "trireme/program/generate.h"
+#include "trireme/schedule/named.h"
+#include "trireme/schedule/slots.h"
 
 #include <algorithm>
 #include <set>
@@ -85,7 +86,7 @@ class Layout {
   /// not fit.
   Seconds estimate() {
     const auto found = programs(std::vector<Bytes>(at(room_.stages())), How::kQuick);
-    return found ? Seconds(turns(*found).end) : kNever;
+    return found ? Seconds(order(*found).end) : kNever;
   }
 
   /// A plan that the simulator finds within every budget; empty if there is none.
@@ -138,9 +139,9 @@ class Layout {
     return found;
   }
 
-  program::TimedTurns turns(const Programs& programs) const {
+  schedule::PlacedOrder order(const Programs& programs) const {
     const Question& question = room_.question();
-    program::StageTimes times;
+    schedule::ChunkTimes times;
     for (int k = 0; k < allocation_.stages(); ++k) {
       const int rank = allocation_.rank(k);
       const StageNeeds& needs = programs[at(k)]->needs;
@@ -150,9 +151,8 @@ class Layout {
       const chain::LinkSpec link = question.platform.link(rank, allocation_.rank(k + 1));
       times.message.push_back(link.time(question.chain.output(allocation_.last(k))).count());
     }
-    const program::PassOrder order =
-        program::pass_order(question.schedule, counts_, question.micro_batches);
-    return program::take_turns(order, allocation_.ranks, times);
+    return schedule::placed_order(schedule::one_f_one_b_with(counts_, question.micro_batches),
+                                  allocation_.ranks, &times);
   }
 
   std::optional<Simulated> judge(const std::vector<Bytes>& less) {
@@ -161,13 +161,13 @@ class Layout {
     std::vector<program::StageProgram> moved;
     for (int k = 0; k < allocation_.stages(); ++k)
       moved.push_back(program::moved_to((*chosen)[at(k)]->program, allocation_.first(k)));
-    return judge(std::move(moved), turns(*chosen).turns);
+    return judge(std::move(moved), order(*chosen).order);
   }
 
   std::optional<Simulated> judge(std::vector<program::StageProgram> programs,
-                                 program::Turns turns) const {
+                                 schedule::Order order) const {
     return judged(room_.question(), kName, std::move(programs),
-                  {.ranks = allocation_.ranks, .in_flight = counts_, .turns = std::move(turns)});
+                  {.ranks = allocation_.ranks, .order = std::move(order)});
   }
 
   bool is_over(const Simulated& found) const {
@@ -209,7 +209,7 @@ class Layout {
       for (const plan::StagePlan& stage : plan.stages) programs.push_back(stage.program);
       programs[at(k)] = recompute_early(room_.question().chain, asked, programs[at(k)]);
       if (programs[at(k)] == plan.stages[at(k)].program) continue;
-      auto result = judge(std::move(programs), plan.turns);
+      auto result = judge(std::move(programs), plan::order_of(plan));
       if (result && result->plan.step < plan.step && !is_over(*result))
         plan = std::move(result->plan);
     }

@@ -6,6 +6,7 @@
 #include "trireme/chain/platform.h"
 #include "trireme/core/error.h"
 #include "trireme/program/generate.h"
+#include "trireme/schedule/named.h"
 #include "trireme/simulate/simulate.h"
 
 #include <algorithm>
@@ -181,8 +182,7 @@ std::optional<StageCopies::SimulatedRun> StageCopies::run(const StageProgram& pr
     in_flight.push_back(1);
   }
   const program::Lowering lowering{.stages = std::move(stages),
-                                   .order = program::one_f_one_b_with(in_flight, micro_batches),
-                                   .rank_of_stage = {},
+                                   .order = schedule::one_f_one_b_with(in_flight, micro_batches),
                                    .end = program::StepEnd::kNone};
   chain::Platform platform = chain::uniform_platform(with_loss_ ? 1 : 2, Bytes(0));
   chain::RankSpec& rank = platform.ranks.front();
