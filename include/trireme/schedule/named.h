@@ -47,7 +47,8 @@ Order one_f_one_b(const std::vector<int>& in_flight, int micro_batches,
                   const std::vector<std::optional<int>>& deferred = {});
 /// All forwards, then all backwards, in the order of micro-batches (GPipe: Huang et al. 2019).
 Order gpipe(int stages, int micro_batches);
-/// Forwards alone, chunk after chunk where a rank has several, for validation.
+/// Forwards alone, for validation. A rank with several chunks takes them as passes of equal length
+/// could run, the earliest micro-batch first, so that no more outputs wait than need to.
 Order forwards_only(const Placement& placement, int micro_batches);
 
 /// Usual number of micro-batches in flight of stage k (0-based) of 1F1B.
