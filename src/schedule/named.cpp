@@ -188,6 +188,14 @@ int usual_in_flight(int stages, int k, int micro_batches) {
   return std::min(stages - k, micro_batches);
 }
 
+std::vector<Pass> without_surplus(const std::vector<Pass>& passes, int micro_batches) {
+  const std::vector<int> numbers = micro_batches_of(passes);
+  std::vector<Pass> kept;
+  for (std::size_t i = 0; i < passes.size(); ++i)
+    if (numbers[i] < micro_batches) kept.push_back(passes[i]);
+  return kept;
+}
+
 namespace {
 
 void require_shape(std::string_view of, int number, int micro_batches) {

@@ -1,10 +1,10 @@
 // Schedules of chunks that go round the ranks.
 //
-// Micro-batches go in groups, and a group goes through one chunk of a rank after the other. While
-// the last rank has a group's micro-batches in one chunk, the first ones are back at rank 0 for the
-// next chunk if a group has no fewer micro-batches than there are ranks; with fewer, rank 0 would
-// wait, and between other forwards and backwards all would wait in a circle. So the micro-batches
-// that are more than a multiple of the ranks are spread over the groups.
+// Micro-batches go in groups, and a group goes through one chunk of a rank after the other. Groups
+// have as many micro-batches as there are ranks: while the last rank has the last of them in one
+// chunk, the first are back at rank 0 for the next. With fewer, rank 0 would wait for them, and
+// between backwards that wait for it all ranks would in a circle. With more, outputs wait for rank
+// 0: one more is well, two find the stream to rank 0 full.
 // SPDX-License-Identifier: Apache-2.0
 #include "makers.h"
 
@@ -15,7 +15,7 @@ namespace trireme::schedule {
 namespace {
 
 /// Micro-batches in each group, the largest groups first: any other order of groups would run a
-/// backward before its forward.
+/// backward before its forward. Perhaps more than `micro_batches` in all, for the last group.
 std::vector<int> groups_of(int ranks, int micro_batches);
 /// Which of its chunks a rank runs in each of its forwards.
 std::vector<int> turns_of(const std::vector<int>& groups, int per_rank);
@@ -39,7 +39,7 @@ Order interleaved(int ranks, int per_rank, int micro_batches) {
       passes.push_back(
           {.kind = Pass::Kind::kBackward, .chunk = (per_rank - 1 - turns[i]) * ranks + rank});
     }
-    order.push_back(std::move(passes));
+    order.push_back(without_surplus(passes, micro_batches));
   }
   return order;
 }
@@ -61,6 +61,9 @@ namespace {
 
 std::vector<int> groups_of(int ranks, int micro_batches) {
   const int groups = std::max(1, micro_batches / ranks);
+  const int largest = (micro_batches + groups - 1) / groups;
+  if (groups > 1 && largest > ranks + 1)
+    return std::vector<int>(static_cast<std::size_t>(groups) + 1, ranks);
   std::vector<int> sizes(static_cast<std::size_t>(groups), micro_batches / groups);
   for (int i = 0; i < micro_batches % groups; ++i) ++sizes[static_cast<std::size_t>(i)];
   return sizes;

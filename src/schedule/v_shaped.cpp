@@ -27,7 +27,6 @@ std::vector<Pass> zb_v_of(int ranks, int rank, int micro_batches);
 std::vector<Pass> dualpipe_v_of(int ranks, int rank, int micro_batches);
 
 void repeat(std::vector<Pass>& passes, int times, std::initializer_list<Pass> pattern);
-std::vector<Pass> without_surplus(const std::vector<Pass>& passes, int micro_batches);
 void name_oldest(std::vector<Pass>& passes);
 /// With the chunks' own numbers.
 std::vector<Pass> numbered(std::vector<Pass> passes, int ranks, int rank);
@@ -92,14 +91,6 @@ std::vector<Pass> dualpipe_v_of(int ranks, int rank, int micro_batches) {
 
 void repeat(std::vector<Pass>& passes, int times, std::initializer_list<Pass> pattern) {
   for (int i = 0; i < times; ++i) passes.insert(passes.end(), pattern);
-}
-
-std::vector<Pass> without_surplus(const std::vector<Pass>& passes, int micro_batches) {
-  const std::vector<int> numbers = micro_batches_of(passes);
-  std::vector<Pass> kept;
-  for (std::size_t i = 0; i < passes.size(); ++i)
-    if (numbers[i] < micro_batches) kept.push_back(passes[i]);
-  return kept;
 }
 
 void name_oldest(std::vector<Pass>& passes) {

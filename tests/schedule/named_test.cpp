@@ -314,17 +314,28 @@ TEST(NamedSchedules, SayWhichNumbersTheyNeed) {
             "a pipeline of 4 ranks and 0 micro-batches; both must be at least 1");
 }
 
-// More than p micro-batches in a group, and fewer: the largest group decides what is in flight.
-TEST(Interleaved, SpreadsMicroBatchesOverGroups) {
+// Five on two ranks are a group of three and one of two; eleven on four would be six and five, so
+// they are three groups of four with a place left. One group has any size.
+TEST(Interleaved, TakesAnyNumberOfMicroBatchesInGroups) {
   EXPECT_EQ(texts(named("interleaved", {2, 2, 5})),
             (Texts{"F0*3 F2*3 B2 F0 B2 F0 B2 F2 B0 F2 B0*2 B2*2 B0*2",
                    "F1*3 F3 B3 F3 B3 F3 B3 F1 B1 F1 B1 F3 B1 F3 B3*2 B1*2"}));
+  EXPECT_EQ(texts(named("interleaved", {4, 2, 11}))[3],
+            "F3*4 F7 B7 F7 B7 F7 B7 F7 B7 F3 B3 F3 B3 F3 B3 F3 B3 F7 B7 F7 B7 F7 B7 F7 B7 F3 B3 F3 "
+            "B3 F3 B3*2 F7 B7 F7 B7 F7 B7 B3*3");
   EXPECT_EQ(texts(named("interleaved", {4, 2, 1}))[3], "F3 F7 B7 B3");
+  EXPECT_EQ(texts(named("interleaved", {4, 2, 7}))[3],
+            "F3*7 F7 B7 F7 B7 F7 B7 F7 B7 F7 B7 F7 B7 F7 B7 B3*7");
+}
+
+// The bound is the way to the last rank and the work, each pass of a chunk 1/v of a rank's.
+TEST(Interleaved, WaitsNoMoreWhereOneMicroBatchMoreIsInAGroup) {
   for (int p = 2; p <= 8; ++p) {
-    for (int m = p; m <= 5 * p; ++m) {
-      const int group = (m + m / p - 1) / (m / p);
-      EXPECT_EQ(step_and_peak("interleaved", {p, 2, m}).second * 2,
-                std::min(2 * m, 2 * (p - 1) + group + 1));
+    for (const int m : {p + 1, 2 * p + 1, 2 * p + 2, 3 * p + 1, 3 * p + 3}) {
+      const int largest = m % p == 0 ? p : p + 1;
+      const auto [step, peak] = step_and_peak("interleaved", {p, 2, m});
+      EXPECT_EQ(step * 2, 6 * m + 3 * (p - 1)) << p << ", " << m;
+      EXPECT_EQ(peak * 2, std::min(2 * m, 2 * (p - 1) + largest + 1)) << p << ", " << m;
     }
   }
 }
