@@ -89,6 +89,7 @@ std::vector<Pass> passes_of(const Slots& slots, int ranks, int rank);
 
 Order v_half(int ranks, int micro_batches) {
   std::vector<Block> blocks;
+  blocks.reserve(static_cast<std::size_t>(ranks));
   const int pause = ranks % 2 == 0 ? 3 : 0;  // else two passes would have one slot
   for (int rank = 0; rank < ranks; ++rank)
     blocks.push_back({2 * rank, 3 * ranks - 2 - rank, 3 * ranks + pause + 2 * rank - 1,
@@ -98,6 +99,7 @@ Order v_half(int ranks, int micro_batches) {
 
 Order v_min(int ranks, int micro_batches) {
   std::vector<Block> blocks;
+  blocks.reserve(static_cast<std::size_t>(ranks));
   const int pause = ranks % 3 == 0 ? 2 : 0;
   for (int rank = 0; rank < ranks; ++rank)
     blocks.push_back(

@@ -4,7 +4,8 @@
 // have as many micro-batches as there are ranks: while the last rank has the last of them in one
 // chunk, the first are back at rank 0 for the next. With fewer, rank 0 would wait for them, and
 // between backwards that wait for it all ranks would in a circle. With more, outputs wait for rank
-// 0: one more is well, two find the stream to rank 0 full.
+// 0: one more is well, two find the stream to rank 0 full. A single group has any size: no
+// backwards run before it that could wait.
 // SPDX-License-Identifier: Apache-2.0
 #include "makers.h"
 
@@ -62,9 +63,11 @@ namespace {
 std::vector<int> groups_of(int ranks, int micro_batches) {
   const int groups = std::max(1, micro_batches / ranks);
   const int largest = (micro_batches + groups - 1) / groups;
-  if (groups > 1 && largest > ranks + 1)
-    return std::vector<int>(static_cast<std::size_t>(groups) + 1, ranks);
   std::vector<int> sizes(static_cast<std::size_t>(groups), micro_batches / groups);
+  if (groups > 1 && largest > ranks + 1) {
+    sizes.assign(sizes.size() + 1, ranks);
+    return sizes;
+  }
   for (int i = 0; i < micro_batches % groups; ++i) ++sizes[static_cast<std::size_t>(i)];
   return sizes;
 }

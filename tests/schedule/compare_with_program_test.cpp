@@ -1,6 +1,7 @@
 // The orders of module `program`, until its makers go: those of `schedule` are the same.
 // SPDX-License-Identifier: Apache-2.0
-#include "trireme/core/error.h"
+#include "support/input_error.h"
+
 #include "trireme/core/text.h"
 #include "trireme/program/generate.h"
 #include "trireme/program/split_backward.h"
@@ -71,17 +72,6 @@ std::vector<int> usual(int stages, int micro_batches) {
   return in_flight;
 }
 
-/// What a maker throws.
-template <class Maker>
-std::string refusal(Maker maker) {
-  try {
-    maker();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
-}
-
 TEST(SameAsProgram, OneFOneBAndGPipe) {
   for (int stages = 1; stages <= 8; ++stages) {
     for (int m = 1; m <= 20; ++m) {
@@ -148,16 +138,18 @@ TEST(SameAsProgram, Refusals) {
   const std::vector<std::vector<int>> numbers{{}, {0}, {1, 2}, {3, 1, 2}, {2, 0}, {-1}};
   for (const std::vector<int>& in_flight : numbers) {
     for (const int m : {-1, 0, 3}) {
-      const std::string text = refusal([&] { return before::one_f_one_b_with(in_flight, m); });
-      EXPECT_NE(text, "");
-      EXPECT_EQ(refusal([&] { return one_f_one_b(in_flight, m); }), text);
+      const std::string text =
+          support::input_error([&] { return before::one_f_one_b_with(in_flight, m); });
+      EXPECT_EQ(support::input_error([&] { return one_f_one_b(in_flight, m); }), text);
     }
   }
-  EXPECT_EQ(refusal([] { return gpipe(0, 3); }), refusal([] { return before::gpipe({0, 3}); }));
-  EXPECT_EQ(refusal([] {
+  EXPECT_EQ(support::input_error([] { return gpipe(0, 3); }), support::input_error([] {
+              return before::gpipe({0, 3});
+            }));
+  EXPECT_EQ(support::input_error([] {
               return forwards_only({0, 1}, 0);
             }),
-            refusal([] {
+            support::input_error([] {
               return before::forwards_only({2, 0});
             }));
 }

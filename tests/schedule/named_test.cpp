@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/schedule/named.h"
 
+#include "schedule/evaluate.h"
+#include "support/input_error.h"
+
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 
@@ -11,6 +14,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,10 +23,6 @@ namespace {
 
 using Kind = Pass::Kind;
 using Texts = std::vector<std::string>;
-
-struct Shape {
-  int ranks, per_rank, micro_batches;
-};
 
 const NamedSchedule& by_name(std::string_view name) {
   const NamedSchedule* const schedule = find_schedule(name);
@@ -45,53 +45,7 @@ Texts texts(const Order& order) {
 }
 
 std::string refusal(std::string_view name, Shape shape) {
-  try {
-    named(name, shape);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
-}
-
-/// When every pass ends if F, I and W of a chunk take 1 each and messages nothing: the longest way
-/// through the order. Nothing if passes wait in a circle.
-std::optional<int> end_of(const Order& order, const Placement& placement) {
-  std::vector<std::vector<int>> numbers;
-  for (const std::vector<Pass>& passes : order) numbers.push_back(micro_batches_of(passes));
-  std::vector<std::vector<int>> forwards(placement.size()), backwards(placement.size());  // ends
-  std::vector<std::size_t> next(order.size());
-  std::vector<int> free(order.size());
-  const auto ended = [](const std::vector<int>& ends, int micro_batch) -> std::optional<int> {
-    if (std::cmp_greater_equal(micro_batch, ends.size())) return std::nullopt;
-    return ends[static_cast<std::size_t>(micro_batch)];
-  };
-  // What a pass waits for on its own and other ranks; it comes in the order of micro-batches.
-  const auto begin_of = [&](Pass pass, int micro_batch) -> std::optional<int> {
-    const auto chunk = static_cast<std::size_t>(pass.chunk);
-    if (pass.kind == Kind::kForward)
-      return chunk == 0 ? 0 : ended(forwards[chunk - 1], micro_batch);
-    if (pass.kind == Kind::kBackwardWeights) return ended(backwards[chunk], micro_batch);
-    return chunk + 1 == placement.size() ? ended(forwards[chunk], micro_batch)
-                                         : ended(backwards[chunk + 1], micro_batch);
-  };
-  for (bool moves = true; moves;) {
-    moves = false;
-    for (std::size_t rank = 0; rank < order.size(); ++rank) {
-      for (; next[rank] < order[rank].size(); ++next[rank]) {
-        const Pass pass = order[rank][next[rank]];
-        const auto begin = begin_of(pass, numbers[rank][next[rank]]);
-        if (!begin) break;
-        free[rank] = std::max(free[rank], *begin) + (pass.kind == Kind::kBackward ? 2 : 1);
-        const auto chunk = static_cast<std::size_t>(pass.chunk);
-        if (pass.kind == Kind::kForward) forwards[chunk].push_back(free[rank]);
-        if (is_backward(pass.kind)) backwards[chunk].push_back(free[rank]);
-        moves = true;
-      }
-    }
-  }
-  for (std::size_t rank = 0; rank < order.size(); ++rank)
-    if (next[rank] < order[rank].size()) return std::nullopt;
-  return *std::max_element(free.begin(), free.end());
+  return support::input_error([&] { named(name, shape); });
 }
 
 /// Largest number of chunks' activations that a rank holds, until their W has ended.
@@ -111,14 +65,14 @@ std::pair<double, double> step_and_peak(std::string_view name, Shape shape) {
   const double chunks = static_cast<double>(placement(name, shape).size()) / shape.ranks;
   int peak = 0;
   for (const std::vector<Pass>& passes : order) peak = std::max(peak, peak_of(passes));
-  return {end_of(order, placement(name, shape)).value_or(-1) / chunks, peak / chunks};
+  return {Evaluation(order, placement(name, shape)).end().value_or(-1) / chunks, peak / chunks};
 }
 
 void expect_sound(const Order& order, const Placement& placement, int micro_batches,
                   const std::string& what) {
   EXPECT_NO_THROW(require_sound(order, placement)) << what;
   EXPECT_EQ(micro_batches_of(order, placement), micro_batches) << what;
-  EXPECT_TRUE(end_of(order, placement)) << what << ": ranks wait in a circle";
+  EXPECT_TRUE(Evaluation(order, placement).end()) << what << ": ranks wait in a circle";
 }
 
 TEST(NamedSchedules, AreFoundByName) {
@@ -262,43 +216,55 @@ TEST(NamedSchedules, HaveThePeaksOfTheirPapersOnAnyNumberOfRanks) {
 }
 
 TEST(NamedSchedules, AreSoundForAllShapes) {
+  for (const NamedSchedule& schedule : named_schedules())
+    for (const Shape shape : shapes_of(schedule, 8, 20))
+      expect_sound(named(schedule.name, shape), placement(schedule.name, shape),
+                   shape.micro_batches, concat(schedule.name, ": ", to_text(shape)));
+}
+
+/// Whether whole and split backwards are where they should be.
+bool has_whole_backwards(const Order& order, const std::vector<bool>& split) {
+  for (const std::vector<Pass>& passes : order)
+    for (const Pass pass : passes)
+      if (pass.kind != Kind::kForward && pass.kind != Kind::kBackward &&
+          !split[static_cast<std::size_t>(pass.chunk)])
+        return false;
+  return true;
+}
+
+TEST(NamedSchedules, RunWholeBackwardsWhereAChunkIsNotSplit) {
   for (const NamedSchedule& schedule : named_schedules()) {
-    const int fewest = schedule.per_rank == 0 ? 2 : 1;
-    const int most = schedule.per_rank == 0 ? 4 : 1;
-    for (int p = 1; p <= 8; ++p) {
-      for (int v = fewest; v <= most; ++v) {
-        for (int m = schedule.name == "dualpipe-v" ? 2 * p : 1; m <= 20; ++m) {
-          const std::string what = concat(schedule.name, ": ", p, " ranks, ", v,
-                                          " chunks on each, ", m, " micro-batches");
-          expect_sound(order_of(schedule, p, v, m), placement_of(schedule, p, v), m, what);
-        }
+    for (const Shape shape : shapes_of(schedule, 5, 11)) {
+      const Placement chunks = placement(schedule.name, shape);
+      const std::string what = concat(schedule.name, ": ", to_text(shape));
+      for (std::size_t whole = 0; whole <= chunks.size(); ++whole) {  // each, then all
+        std::vector<bool> split(chunks.size(), whole < chunks.size());
+        if (whole < chunks.size()) split[whole] = false;
+        const Order order = named(schedule.name, shape, split);
+        expect_sound(order, chunks, shape.micro_batches, what);
+        EXPECT_TRUE(has_whole_backwards(order, split)) << what;
       }
     }
   }
 }
 
-TEST(NamedSchedules, RunWholeBackwardsWhereAChunkIsNotSplit) {
-  for (int p = 1; p <= 5; ++p) {
-    for (const NamedSchedule& schedule : named_schedules()) {
-      const Placement chunks = placement_of(schedule, p, 2);
-      const int m = 2 * p + 1;
-      for (std::size_t whole = 0; whole <= chunks.size(); ++whole) {  // one, then all
-        std::vector<bool> split(chunks.size(), whole < chunks.size());
-        if (whole < chunks.size()) split[whole] = false;
-        const Order order = order_of(schedule, p, 2, m, split);
-        expect_sound(order, chunks, m, concat(schedule.name, " on ", p, ", whole ", whole));
-        for (const std::vector<Pass>& passes : order)
-          for (const Pass pass : passes)
-            EXPECT_TRUE(pass.kind == Kind::kForward || pass.kind == Kind::kBackward ||
-                        (schedule.splits && split[static_cast<std::size_t>(pass.chunk)]));
-      }
-    }
+TEST(NamedSchedules, RunWholeBackwardsAtThePlaceOfSplitOnes) {
+  for (int p = 1; p <= 5; ++p)
     EXPECT_EQ(named("zb-h1", {p, 1, 7}, std::vector<bool>(static_cast<std::size_t>(p))),
               named("1f1b", {p, 1, 7}));
-  }
   EXPECT_EQ(texts(named("zb-v", {1, 2, 2})), (Texts{"F0 F1 I1 W1 F0 I0 W0 F1 I1 W1 I0 W0"}));
   EXPECT_EQ(texts(named("zb-v", {1, 2, 2}, {true, false})),
             (Texts{"F0 F1 B1 F0 I0 W0 F1 B1 I0 W0"}));
+}
+
+TEST(NamedSchedules, SplitBackwardsAsTheTableSays) {
+  for (const NamedSchedule& schedule : named_schedules()) {
+    bool splits = false;
+    for (const std::vector<Pass>& passes : named(schedule.name, {2, 2, 6}))
+      splits |= std::any_of(passes.begin(), passes.end(),
+                            [](Pass pass) { return pass.kind == Kind::kBackwardInput; });
+    EXPECT_EQ(splits, schedule.splits) << schedule.name;
+  }
 }
 
 TEST(NamedSchedules, SayWhichNumbersTheyNeed) {
@@ -307,7 +273,8 @@ TEST(NamedSchedules, SayWhichNumbersTheyNeed) {
             "which runs any number");
   EXPECT_EQ(refusal("interleaved", {4, 1, 8}),
             "interleaved with 1 chunks on a rank, must be at least 2; with one, take 1f1b");
-  EXPECT_NE(refusal("looped-bfs", {4, 0, 8}), "");
+  EXPECT_EQ(refusal("looped-bfs", {4, 0, 8}),
+            "looped-bfs with 0 chunks on a rank, must be at least 2; with one, take 1f1b");
   EXPECT_EQ(refusal("1f1b", {0, 1, 4}),
             "a pipeline of 0 stages and 4 micro-batches; both must be at least 1");
   EXPECT_EQ(refusal("v-min", {4, 2, 0}),

@@ -1,5 +1,7 @@
 // Named schedules where a stream of messages between two ranks holds two, as those of the executor.
 // SPDX-License-Identifier: Apache-2.0
+#include "schedule/evaluate.h"
+
 #include "trireme/schedule/named.h"
 
 #include <gtest/gtest.h>
@@ -82,20 +84,17 @@ class Streams {
   std::map<Stream, int> waiting_;  // messages
 };
 
-bool runs(const NamedSchedule& schedule, int ranks, int per_rank, int micro_batches) {
-  const Order order = order_of(schedule, ranks, per_rank, micro_batches);
-  const Placement placement = placement_of(schedule, ranks, per_rank);
+bool runs(const NamedSchedule& schedule, Shape shape) {
+  const Order order = order_of(schedule, shape.ranks, shape.per_rank, shape.micro_batches);
+  const Placement placement = placement_of(schedule, shape.ranks, shape.per_rank);
   return Streams(order, placement, 2).run_to_the_end();
 }
 
 TEST(NamedSchedules, RunWithStreamsThatHoldTwoMessages) {
   for (const NamedSchedule& schedule : named_schedules()) {
     if (schedule.name == "looped-bfs") continue;
-    for (int p = 1; p <= 6; ++p)
-      for (int v = 2; v <= (schedule.per_rank == 0 ? 4 : 2); ++v)
-        for (int m = schedule.name == "dualpipe-v" ? 2 * p : 1; m <= 20; ++m)
-          EXPECT_TRUE(runs(schedule, p, v, m))
-              << schedule.name << ": " << p << " ranks, " << v << " chunks, " << m;
+    for (const Shape shape : shapes_of(schedule, 6, 20))
+      EXPECT_TRUE(runs(schedule, shape)) << schedule.name << ": " << to_text(shape);
   }
 }
 
@@ -104,8 +103,8 @@ TEST(NamedSchedules, RunWithStreamsThatHoldTwoMessages) {
 TEST(NamedSchedules, LoopedBfsNeedsRoomForAllMicroBatches) {
   const NamedSchedule& looped = *find_schedule("looped-bfs");
   for (int p = 2; p <= 8; ++p) {
-    EXPECT_TRUE(runs(looped, p, 2, 3 * p - 1)) << p;
-    EXPECT_FALSE(runs(looped, p, 2, 3 * p)) << p;
+    EXPECT_TRUE(runs(looped, {p, 2, 3 * p - 1})) << p;
+    EXPECT_FALSE(runs(looped, {p, 2, 3 * p})) << p;
   }
 }
 
