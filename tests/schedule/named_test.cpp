@@ -179,8 +179,8 @@ TEST(NamedSchedules, DualPipeVIsItsRule) {
 
 // Closed forms where there are any. Bubbles of F + I + W per rank before the last for 1F1B and
 // GPipe, a share of them for chunks in turn, F + I - W for ZB-H1; ZB-V and DualPipeV wait but for
-// the way to the last rank, (p - 1) / 2. V-Half's and V-Min's as measured with the authors'
-// program.
+// the way to the last rank, (p - 1) / 2. V-Half's and V-Min's are those of the second program
+// above.
 TEST(NamedSchedules, ReachTheStepsAndPeaksOfThePapers) {
   using Numbers = std::pair<double, double>;
   EXPECT_EQ(step_and_peak("1f1b", {8, 1, 24}), Numbers(93, 8));
