@@ -1,6 +1,6 @@
 // How close searched orders of passes come to the bound, and how long the search takes.
 //
-//   schedule_bench [PART OF A CASE'S NAME] [MOVES PER PASS] [STARTS] [SEED]
+//   schedule_bench [PART OF A CASE'S NAME] [MOVES PER PASS] [STARTS] [SEED] [RULES]
 //
 // One unit of room is what a rank keeps of one micro-batch; W's hold all of it. Times are of a
 // whole rank: its chunks share them evenly.
@@ -71,6 +71,7 @@ std::vector<Case> cases() {
 
 int main_of(const std::vector<std::string>& words) {
   SearchEffort effort;
+  if (words.size() > 4) effort.rules = std::stoi(words[4]);
   if (words.size() > 1) effort.moves_per_pass = std::stoi(words[1]);
   if (words.size() > 2) effort.starts = std::stoi(words[2]);
   if (words.size() > 3) effort.seed = std::stoull(words[3]);
@@ -79,8 +80,10 @@ int main_of(const std::vector<std::string>& words) {
   for (const Case& one : cases()) {
     if (!words.empty() && one.name().find(words[0]) == std::string::npos) continue;
     const Workload workload = one.workload();
+    SearchEffort lists = effort;
+    lists.moves_per_pass = 0;
     const double begin = now();
-    const auto listed = search(workload, {.moves_per_pass = 0});
+    const auto listed = search(workload, lists);
     const double middle = now();
     const auto found = search(workload, effort);
     const double end = now();

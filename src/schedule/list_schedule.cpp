@@ -2,194 +2,150 @@
 #include "list_schedule.h"
 
 #include <algorithm>
-#include <limits>
-#include <queue>
 
 namespace trireme::schedule {
-namespace {
 
-constexpr Ticks kNever = std::numeric_limits<Ticks>::max();
-
-/// A pass that may be begun.
-struct Candidate {
-  int chunk = -1;
-  Phase phase = kForwardPhase;
-  Ticks planned = kNever;
-};
-
-/// A message of a stream: whether the pass that takes it has begun.
-struct Sent {
-  int taker = 0;
-  bool is_taken = false;
-};
-
-class ListScheduler {
- public:
-  ListScheduler(const Instance& instance, const Rule& rule);
-  std::optional<Lists> run();
-
- private:
-  using Counts = std::array<int, kPhases>;
-
-  /// Begins passes of a rank that is free now; whether it began one.
-  bool begin_one(int rank);
-  Candidate best_of(int rank) const;
-  /// The W that was deferred first, by planned time.
-  Candidate waiting_weights(int rank) const;
-  bool may_begin(int chunk, Phase phase) const;
-  /// Whether all micro-batches that a rank holds can still end, oldest first, after this forward.
-  bool is_safe(int chunk) const;
-  /// What the rest of a micro-batch needs beside what it holds, and what it holds.
-  std::pair<std::int64_t, std::int64_t> rest_of(int rank, int micro_batch, int forward_of) const;
-  bool has_room_in_stream(int stream) const;
-  /// Time at which the next pass of the rank is known to be ready.
-  Ticks next_ready(int rank) const;
-  void begin(int chunk, Phase phase);
-  void send(int chunk, Phase phase, Ticks end);
-
-  int next_of(int chunk, Phase phase) const { return counts_[at(chunk)][phase]; }
-  Ticks ready(int chunk, Phase phase) const {
-    const int micro_batch = next_of(chunk, phase);
-    if (micro_batch == instance_.micro_batches) return kNever;
-    return ready_[at(instance_.node(chunk, phase, micro_batch))];
+ListScheduler::ListScheduler(const Instance& instance)
+    : instance_(instance), home_(instance.chunks.size()), chunks_(instance.chunks.size()) {
+  for (int c = 0; c < instance.length(); ++c) {
+    const InstanceChunk& chunk = instance.chunk(c);
+    auto& home = home_[at(c)];
+    home[kWeightsPhase] = chunk.time[kWeightsPhase];
+    home[kBackwardPhase] = chunk.time[kBackwardPhase] + chunk.time[kWeightsPhase];
+    if (c == 0) continue;
+    const InstanceChunk& before = instance.chunk(c - 1);
+    home[kBackwardPhase] = std::max(
+        home[kBackwardPhase], chunk.time[kBackwardPhase] + before.message - before.ahead +
+                                  home_[at(c - 1)][kBackwardPhase]);
   }
-  Ticks planned(int chunk, Phase phase) const {
-    return rule_.planned[at(chunk)][phase] + rule_.period * next_of(chunk, phase);
+  Ticks behind = home_.back()[kBackwardPhase];
+  for (int c = instance.length(); c-- > 0;) {
+    behind += instance.chunk(c).time[kForwardPhase];
+    home_[at(c)][kForwardPhase] = behind;
+    if (c > 0) behind += instance.chunk(c - 1).message;
   }
-  static std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-  const Instance& instance_;
-  const Rule& rule_;
-  Ticks now_ = 0;
-  std::priority_queue<Ticks, std::vector<Ticks>, std::greater<>> events_;
-  std::vector<Counts> counts_;  // passes begun, by chunk
-  std::vector<Ticks> ready_;    // by node: when what it waits for on other ranks is there
-  std::vector<Ticks> free_at_;  // by rank
-  std::vector<std::int64_t> held_, deferred_;  // by rank: bytes, and those of them that W's give back
-  std::vector<std::int64_t> whole_need_;       // by rank: of one micro-batch from its begin
-  std::vector<std::vector<Sent>> sent_;        // by stream
-  Lists lists_;
-};
-
-}  // namespace
-
-std::optional<Lists> list_schedule(const Instance& instance, const Rule& rule) {
-  return ListScheduler(instance, rule).run();
-}
-
-namespace {
-
-ListScheduler::ListScheduler(const Instance& instance, const Rule& rule)
-    : instance_(instance),
-      rule_(rule),
-      counts_(at(instance.length())),
-      ready_(at(instance.nodes()), kNever),
-      free_at_(at(instance.ranks)),
-      held_(at(instance.ranks)),
-      deferred_(at(instance.ranks)),
-      sent_(instance.streams.size()),
-      lists_(at(instance.ranks)) {
-  for (int micro_batch = 0; micro_batch < instance.micro_batches; ++micro_batch)
-    ready_[at(instance.node(0, kForwardPhase, micro_batch))] = 0;
-  for (int rank = 0; rank < instance.ranks; ++rank)
+  for (int rank = 0; rank < instance.ranks; ++rank) {
+    Ticks work = 0;
+    for (const int c : instance.chunks_of[at(rank)])
+      for (const Ticks time : instance.chunk(c).time) work += time * instance.micro_batches;
+    work_.push_back(work);
     whole_need_.push_back(rest_of(rank, 0, -1).first);
-}
-
-std::optional<Lists> ListScheduler::run() {
-  int left = instance_.passes();
-  events_.push(0);
-  while (left > 0 && !events_.empty()) {
-    now_ = events_.top();
-    while (!events_.empty() && events_.top() == now_) events_.pop();
-    // A pass that begins may give room in a stream, so ranks are asked until none begins one.
-    for (bool has_begun = true; has_begun;) {
-      has_begun = false;
-      for (int rank = 0; rank < instance_.ranks; ++rank) {
-        if (free_at_[at(rank)] > now_ || !begin_one(rank)) continue;
-        has_begun = true;
-        --left;
-      }
-    }
   }
-  if (left > 0) return std::nullopt;
-  return std::move(lists_);
 }
 
+std::optional<ListSchedule> ListScheduler::run(const Rule& rule, Ticks limit) {
+  rule_ = &rule;
+  reset();
+  while (!events_.empty() && least_step_ <= limit) {
+    const auto [time, rank] = events_.top();
+    events_.pop();
+    now_ = time;
+    if (ranks_[at(rank)].free_at <= now_) begin_one(rank);
+  }
+  if (least_step_ > limit) return std::nullopt;
+  ListSchedule made;
+  for (const RankState& rank : ranks_) {
+    if (rank.left > 0) return std::nullopt;
+    made.step = std::max(made.step, rank.free_at);
+  }
+  made.lists = lists_;
+  return made;
+}
+
+void ListScheduler::reset() {
+  now_ = least_step_ = 0;
+  events_ = {};
+  ready_.assign(at(instance_.nodes()), kNever);
+  for (int c = 0; c < instance_.length(); ++c)
+    for (const Phase phase : {kForwardPhase, kBackwardPhase, kWeightsPhase})
+      chunks_[at(c)].queues[phase] = {0, kNever, rule_->planned[at(c)][phase]};
+  for (int i = 0; i < instance_.micro_batches; ++i)
+    ready_[at(instance_.node(0, kForwardPhase, i))] = 0;
+  chunks_[0].queues[kForwardPhase].ready = 0;
+  ranks_.assign(at(instance_.ranks), {});
+  lists_.assign(at(instance_.ranks), {});
+  sent_.assign(instance_.streams.size(), {});
+  for (int rank = 0; rank < instance_.ranks; ++rank) ranks_[at(rank)].left = work_[at(rank)];
+  events_.emplace(0, instance_.chunk(0).rank);
+}
+
+/// Begins a pass on a rank that is free now, if one may and it is better than to wait.
 bool ListScheduler::begin_one(int rank) {
   const Candidate best = best_of(rank);
-  const Candidate weights = waiting_weights(rank);
-  if (best.chunk >= 0 && best.planned <= weights.planned) {
+  const Candidate weights = deferred_of(rank);
+  if (best.chunk >= 0 && (weights.chunk < 0 || best.planned <= weights.planned)) {
     begin(best.chunk, best.phase);
     return true;
   }
   if (weights.chunk < 0) return false;
   const Ticks time = instance_.chunk(weights.chunk).time[kWeightsPhase];
-  const Ticks next = next_ready(rank);
   const bool is_overdue = best.chunk >= 0;
-  // Where what is ready lacks memory or room, the W is all that the rank can do.
-  const bool fills = next <= now_ || next - now_ >= time / 100 * rule_.patience;
-  if (!is_overdue && !fills) return false;
+  if (!is_overdue && next_ready(rank) - now_ < time / 100 * rule_->patience) return false;
   begin(weights.chunk, kWeightsPhase);
   return true;
 }
 
-Candidate ListScheduler::best_of(int rank) const {
+ListScheduler::Candidate ListScheduler::best_of(int rank) const {
   Candidate best;
   for (const int chunk : instance_.chunks_of[at(rank)]) {
     for (const Phase phase : {kForwardPhase, kBackwardPhase}) {
-      if (ready(chunk, phase) > now_) continue;
-      const Ticks time = planned(chunk, phase);
-      if (time < best.planned && may_begin(chunk, phase)) best = {chunk, phase, time};
+      const Queue& one = queue(chunk, phase);
+      if (one.ready <= now_ && one.planned < best.planned && may_begin(chunk, phase))
+        best = {chunk, phase, one.planned};
     }
   }
   return best;
 }
 
-Candidate ListScheduler::waiting_weights(int rank) const {
+/// The W that is planned first of those that have been deferred.
+ListScheduler::Candidate ListScheduler::deferred_of(int rank) const {
   Candidate first;
   for (const int chunk : instance_.chunks_of[at(rank)]) {
-    if (!instance_.chunk(chunk).is_split() ||
-        next_of(chunk, kWeightsPhase) == next_of(chunk, kBackwardPhase))
+    const Queue& one = queue(chunk, kWeightsPhase);
+    if (!instance_.chunk(chunk).is_split() || one.next == queue(chunk, kBackwardPhase).next)
       continue;
-    const Ticks time = planned(chunk, kWeightsPhase);
-    if (first.chunk < 0 || time < first.planned) first = {chunk, kWeightsPhase, time};
+    if (first.chunk < 0 || one.planned < first.planned)
+      first = {chunk, kWeightsPhase, one.planned};
   }
   return first;
 }
 
 bool ListScheduler::may_begin(int chunk, Phase phase) const {
   const InstanceChunk& costs = instance_.chunk(chunk);
-  const std::int64_t room = instance_.room[at(costs.rank)];
-  if (held_[at(costs.rank)] + Instance::need(costs, phase) > room) return false;
-  if (phase == kBackwardPhase) return has_room_in_stream(costs.gradients);
-  return next_of(chunk, kForwardPhase) - next_of(chunk, kBackwardPhase) <
-             rule_.most_in_flight[at(chunk)] &&
-         has_room_in_stream(costs.outputs) && is_safe(chunk);
+  if (ranks_[at(costs.rank)].held + Instance::need(costs, phase) > instance_.room[at(costs.rank)])
+    return false;
+  if (phase == kBackwardPhase) return has_room(costs.gradients);
+  return queue(chunk, kForwardPhase).next - queue(chunk, kBackwardPhase).next <
+             rule_->most_in_flight[at(chunk)] &&
+         has_room(costs.outputs) && is_safe(chunk);
 }
 
-bool ListScheduler::has_room_in_stream(int stream) const {
+bool ListScheduler::has_room(int stream) const {
   if (stream < 0) return true;
   const std::vector<Sent>& sent = sent_[at(stream)];
   const int before = static_cast<int>(sent.size()) - instance_.capacity;
   return before < 0 || sent[at(before)].is_taken;
 }
 
-/// The banker's algorithm (Dijkstra 1965) with micro-batches as customers.
+/// Whether all micro-batches that a rank holds can still end, oldest first, after a forward: the
+/// banker's algorithm (Dijkstra 1965).
 bool ListScheduler::is_safe(int chunk) const {
   const int rank = instance_.chunk(chunk).rank;
-  std::int64_t free = instance_.room[at(rank)] - held_[at(rank)] + deferred_[at(rank)] -
-                      instance_.chunk(chunk).kept;
+  const RankState& state = ranks_[at(rank)];
+  std::int64_t free =
+      instance_.room[at(rank)] - state.held + state.deferred - instance_.chunk(chunk).kept;
   const int first = instance_.chunks_of[at(rank)].front();
-  const int end = next_of(first, kForwardPhase) + (chunk == first ? 1 : 0);
-  for (int micro_batch = next_of(first, kBackwardPhase); micro_batch < end; ++micro_batch) {
+  const int end = queue(first, kForwardPhase).next + (chunk == first ? 1 : 0);
+  for (int i = queue(first, kBackwardPhase).next; i < end; ++i) {
     if (free >= whole_need_[at(rank)]) return true;
-    const auto [need, held] = rest_of(rank, micro_batch, chunk);
+    const auto [need, held] = rest_of(rank, i, chunk);
     if (need > free) return false;
     free += held;
   }
   return true;
 }
 
+/// What the rest of a micro-batch needs beside what it holds, and what it holds.
 std::pair<std::int64_t, std::int64_t> ListScheduler::rest_of(int rank, int micro_batch,
                                                              int forward_of) const {
   const std::vector<int>& mine = instance_.chunks_of[at(rank)];
@@ -198,9 +154,8 @@ std::pair<std::int64_t, std::int64_t> ListScheduler::rest_of(int rank, int micro
   std::int64_t more = 0;  // beside what it holds now
   for (const int c : mine) {
     const InstanceChunk& costs = instance_.chunk(c);
-    const int done = next_of(c, kForwardPhase) + (c == forward_of ? 1 : 0);
-    if (micro_batch < next_of(c, kBackwardPhase)) continue;
-    if (micro_batch < done) {
+    if (micro_batch < queue(c, kBackwardPhase).next) continue;
+    if (micro_batch < queue(c, kForwardPhase).next + (c == forward_of ? 1 : 0)) {
       held += costs.kept;
     } else {
       need = std::max(need, more + costs.kept + costs.forward_more);
@@ -208,65 +163,76 @@ std::pair<std::int64_t, std::int64_t> ListScheduler::rest_of(int rank, int micro
     }
   }
   for (std::size_t i = mine.size(); i-- > 0;) {
-    if (micro_batch < next_of(mine[i], kBackwardPhase)) continue;
+    if (micro_batch < queue(mine[i], kBackwardPhase).next) continue;
     need = std::max(need, more + instance_.chunk(mine[i]).backward_more);
     more -= instance_.chunk(mine[i]).kept;
   }
   return {need, held};
 }
 
+/// When a pass is known to become ready.
 Ticks ListScheduler::next_ready(int rank) const {
   Ticks next = kNever;
   for (const int chunk : instance_.chunks_of[at(rank)])
     for (const Phase phase : {kForwardPhase, kBackwardPhase})
-      if (const Ticks time = ready(chunk, phase); time > now_) next = std::min(next, time);
+      if (const Ticks ready = queue(chunk, phase).ready; ready > now_) next = std::min(next, ready);
   return next;
 }
 
 void ListScheduler::begin(int chunk, Phase phase) {
   const InstanceChunk& costs = instance_.chunk(chunk);
-  const int micro_batch = counts_[at(chunk)][phase]++;
+  RankState& rank = ranks_[at(costs.rank)];
+  Queue& one = chunks_[at(chunk)].queues[phase];
+  const int micro_batch = one.next++;
+  one.planned += rule_->period;
+  one.ready = one.next < instance_.micro_batches
+                  ? ready_[at(instance_.node(chunk, phase, one.next))]
+                  : kNever;
   lists_[at(costs.rank)].push_back(instance_.node(chunk, phase, micro_batch));
-  held_[at(costs.rank)] += Instance::change(costs, phase);
-  if (phase == kBackwardPhase) deferred_[at(costs.rank)] += costs.pending;
-  if (phase == kWeightsPhase) deferred_[at(costs.rank)] -= costs.pending;
-  const Ticks end = now_ + costs.time[phase];
-  free_at_[at(costs.rank)] = end;
-  events_.push(end);
-  if (phase != kWeightsPhase) send(chunk, phase, end);
+  rank.held += Instance::change(costs, phase);
+  if (phase == kBackwardPhase) rank.deferred += costs.pending;
+  if (phase == kWeightsPhase) rank.deferred -= costs.pending;
+  least_step_ =
+      std::max({least_step_, now_ + rank.left, now_ + home_[at(chunk)][phase]});
+  rank.left -= costs.time[phase];
+  rank.free_at = now_ + costs.time[phase];
+  events_.emplace(rank.free_at, costs.rank);
+  if (phase == kWeightsPhase) return;
+  take(chunk, phase, micro_batch);
+  send(chunk, phase, micro_batch);
 }
 
-void ListScheduler::send(int chunk, Phase phase, Ticks end) {
-  const InstanceChunk& costs = instance_.chunk(chunk);
-  const bool is_forward = phase == kForwardPhase;
-  const int micro_batch = next_of(chunk, phase) - 1;
-  const int node = instance_.node(chunk, phase, micro_batch);
-  // It takes the message that its neighbour sent into a stream.
-  const int before = is_forward ? chunk - 1 : chunk + 1;
-  if (before >= 0 && before < instance_.length()) {
-    const InstanceChunk& sender = instance_.chunk(before);
-    const int stream = is_forward ? sender.outputs : sender.gradients;
-    if (stream >= 0)
-      for (std::size_t i = sent_[at(stream)].size(); i-- > 0;)
-        if (sent_[at(stream)][i].taker == node) {
-          sent_[at(stream)][i].is_taken = true;
-          break;
-        }
-  }
-  if (is_forward && chunk + 1 == instance_.length()) {
-    ready_[at(instance_.node(chunk, kBackwardPhase, micro_batch))] = end;
-    return;
-  }
-  const int next = is_forward ? chunk + 1 : chunk - 1;
+/// Makes room in the stream that a pass takes its message from.
+void ListScheduler::take(int chunk, Phase phase, int micro_batch) {
+  const int before = phase == kForwardPhase ? chunk - 1 : chunk + 1;
+  if (before < 0 || before >= instance_.length()) return;
+  const InstanceChunk& sender = instance_.chunk(before);
+  const int stream = phase == kForwardPhase ? sender.outputs : sender.gradients;
+  if (stream < 0) return;
+  const int taker = instance_.node(chunk, phase, micro_batch);
+  std::vector<Sent>& sent = sent_[at(stream)];
+  std::size_t i = sent.size() - 1;
+  while (sent[i].taker != taker) --i;
+  sent[i].is_taken = true;
+  events_.emplace(now_, sender.rank);
+}
+
+void ListScheduler::send(int chunk, Phase phase, int micro_batch) {
+  const bool turns = phase == kForwardPhase && chunk + 1 == instance_.length();
+  const Phase other = turns ? kBackwardPhase : phase;
+  const int next = turns ? chunk : phase == kForwardPhase ? chunk + 1 : chunk - 1;
   if (next < 0) return;
+  const InstanceChunk& costs = instance_.chunk(chunk);
   const InstanceChunk& taker = instance_.chunk(next);
-  const Ticks arrival = end + (is_forward ? costs.message : taker.message - taker.ahead);
-  const int taking = instance_.node(next, phase, micro_batch);
-  ready_[at(taking)] = arrival;
-  events_.push(std::max(arrival, now_));
-  const int stream = is_forward ? costs.outputs : costs.gradients;
-  if (stream >= 0) sent_[at(stream)].push_back({taking, false});
+  Ticks ready = now_ + costs.time[phase];
+  if (!turns) ready += phase == kForwardPhase ? costs.message : taker.message - taker.ahead;
+  const int pass = instance_.node(next, other, micro_batch);
+  ready_[at(pass)] = ready;
+  Queue& waiting = chunks_[at(next)].queues[other];
+  if (waiting.next == micro_batch) waiting.ready = ready;
+  events_.emplace(std::max(now_, ready), taker.rank);
+  const int stream = phase == kForwardPhase ? costs.outputs : costs.gradients;
+  if (stream >= 0 && !turns) sent_[at(stream)].push_back({pass, false});
 }
 
-}  // namespace
 }  // namespace trireme::schedule

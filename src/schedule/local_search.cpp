@@ -9,7 +9,7 @@
 namespace trireme::schedule {
 namespace {
 
-constexpr int kFarthest = 14;        // places that a pass moves at once
+constexpr int kFarthest = 14;          // places that a pass moves at once
 constexpr int kPercentOfLongest = 70;  // of the moves begin at a pass on a longest way
 constexpr int kCoolings = 64;
 constexpr double kCooling = 0.9306;  // 64 of them leave a hundredth
@@ -21,6 +21,7 @@ class Annealer {
 
  private:
   void move_once();
+  void fill_moved(const std::vector<int>& list, int from, int to);
   int drawn_pass();
   void list_longest();
   Ticks goal() const {
@@ -30,7 +31,7 @@ class Annealer {
   Annealing how_;
   OrderGraph graph_;
   Random random_;
-  std::vector<int> passes_, longest_;
+  std::vector<int> passes_, longest_, moved_;
   bool is_listed_ = false;
   Ticks heat_ = 0, goal_ = 0;
   FoundLists best_;
@@ -72,17 +73,12 @@ void Annealer::move_once() {
   const std::uint64_t drawn = random_.bits();
   const int direction = (drawn & 1U) != 0 ? 1 : -1;
   const int distance = 1 + static_cast<int>((drawn >> 8U) % kFarthest);
-  // Of equal passes in a row the outermost moves: they cannot pass each other.
-  int from = graph_.place_of(pass);
   const int last = static_cast<int>(list.size()) - 1;
-  const auto group_at = [&](int place) {
-    return graph_.group_of(list[static_cast<std::size_t>(place)]);
-  };
-  while (from + direction >= 0 && from + direction <= last &&
-         group_at(from + direction) == group_at(from))
-    from += direction;
+  const int from = graph_.place_of(pass);
   const int to = std::clamp(from + direction * distance, 0, last);
-  if (to == from || !graph_.move(rank, from, to)) return;
+  if (to == from) return;
+  fill_moved(list, from, to);
+  if (!graph_.change(rank, std::min(from, to), moved_)) return;
   const Ticks now = goal();
   const Ticks allowed = (heat_ >> 16U) * random_.logarithm();
   if (now - goal_ > allowed) {
@@ -93,6 +89,25 @@ void Annealer::move_once() {
   is_listed_ = false;
   const Ticks step = graph_.makespan();
   if (step < best_.step) best_ = {graph_.lists(), step};
+}
+
+/// A pass moves past others. Equal ones that it passes move on by one place among themselves, for
+/// their micro-batches stay in order.
+void Annealer::fill_moved(const std::vector<int>& list, int from, int to) {
+  const auto begin = list.begin();
+  moved_.assign(begin + std::min(from, to), begin + std::max(from, to) + 1);
+  if (from < to)
+    std::rotate(moved_.begin(), moved_.begin() + 1, moved_.end());
+  else
+    std::rotate(moved_.begin(), moved_.end() - 1, moved_.end());
+  const int group = graph_.group_of(list[static_cast<std::size_t>(from)]);
+  auto place = moved_.begin();
+  for (int i = std::min(from, to); i <= std::max(from, to); ++i) {
+    const int pass = list[static_cast<std::size_t>(i)];
+    if (graph_.group_of(pass) != group) continue;
+    while (graph_.group_of(*place) != group) ++place;
+    *place++ = pass;
+  }
 }
 
 int Annealer::drawn_pass() {

@@ -24,21 +24,24 @@ Ticks OrderGraph::makespan() const {
   return most;
 }
 
-bool OrderGraph::move(int rank, int from, int to) {
-  last_ = {rank, from, to};
-  if (!stays_sound(last_) || !stays_in_room(last_)) return false;
+bool OrderGraph::change(int rank, int first, const std::vector<int>& passes) {
+  rank_ = rank;
+  first_ = first;
+  last_ = first + static_cast<int>(passes.size()) - 1;
+  const auto begin = lists_[at(rank)].begin() + first;
+  were_there_.assign(begin, begin + static_cast<std::ptrdiff_t>(passes.size()));
   windows_.clear();
   was_sorted_.clear();
   heads_before_.clear();
   tails_before_.clear();
   excess_before_ = excess_;
-  shift(last_);
-  if (!sort_again()) {
+  put_in_places(passes);
+  if (!is_allowed() || !sort_again()) {
     take_back();
     return false;
   }
   for (const int pass : followed_) mark(after_[at(pass)]);
-  if (to == 0 || from == 0) mark(lists_[at(rank)].front());
+  if (first == 0) mark(lists_[at(rank)].front());
   for (const int pass : renumbered_) mark(after_[at(pass)]);
   update_heads();
   for (const int pass : followed_) {
@@ -51,7 +54,8 @@ bool OrderGraph::move(int rank, int from, int to) {
 }
 
 void OrderGraph::take_back() {
-  shift({last_.rank, last_.to, last_.from});
+  const std::vector<int> passes = were_there_;
+  put_in_places(passes);
   for (std::size_t i = windows_.size(); i-- > 0;) {
     const Window window = windows_[i];
     for (int k = window.size; k-- > 0;) {
@@ -62,95 +66,77 @@ void OrderGraph::take_back() {
     }
   }
   for (std::size_t i = heads_before_.size(); i-- > 0;)
-    head_[at(heads_before_[i].node)] = heads_before_[i].before;
+    head_[at(heads_before_[i].node)] = heads_before_[i].time;
   for (std::size_t i = tails_before_.size(); i-- > 0;)
-    tail_[at(tails_before_[i].node)] = tails_before_[i].before;
+    tail_[at(tails_before_[i].node)] = tails_before_[i].time;
   excess_ = excess_before_;
 }
 
-bool OrderGraph::stays_sound(const Move& move) const {
-  const std::vector<int>& list = lists_[at(move.rank)];
-  const int pass = list[at(move.from)];
-  const int group = group_[at(pass)];
-  const int chunk = group / kPhases;
-  for (int place = move.first(); place <= move.last(); ++place) {
-    const int other = list[at(place)];
-    if (other == pass || group_[at(other)] / kPhases != chunk) continue;
-    if (group_[at(other)] == group || micro_batch_[at(other)] == micro_batch_[at(pass)])
-      return false;
-  }
-  return true;
-}
-
-bool OrderGraph::stays_in_room(const Move& move) const {
-  const std::vector<int>& list = lists_[at(move.rank)];
-  const std::vector<std::int64_t>& held = held_[at(move.rank)];
-  const std::int64_t room = instance_.room[at(move.rank)];
-  const int pass = list[at(move.from)];
-  const std::int64_t change = change_[at(group_[at(pass)])];
-  std::int64_t own = held[at(move.to)];  // what is held before it at its new place
-  std::int64_t others = change;          // what those have more that now come behind it
-  if (move.from < move.to) {
-    own += change_[at(group_[at(list[at(move.to)])])] - change;
-    others = -change;
-  }
-  if (own + need_[at(group_[at(pass)])] > room) return false;
-  if (others <= 0) return true;
-  for (int place = move.first(); place <= move.last(); ++place)
-    if (place != move.from &&
-        held[at(place)] + others + need_[at(group_[at(list[at(place)])])] > room)
-      return false;
-  return true;
-}
-
-void OrderGraph::shift(const Move& move) {
-  std::vector<int>& list = lists_[at(move.rank)];
-  std::vector<std::int64_t>& held = held_[at(move.rank)];
-  const auto begin = list.begin();
-  if (move.from < move.to)
-    std::rotate(begin + move.from, begin + move.from + 1, begin + move.to + 1);
-  else
-    std::rotate(begin + move.to, begin + move.from, begin + move.from + 1);
-  int previous = move.first() == 0 ? none_ : list[at(move.first() - 1)];
-  for (int place = move.first(); place <= move.last(); ++place) {
-    const int pass = list[at(place)];
+void OrderGraph::put_in_places(const std::vector<int>& passes) {
+  std::vector<int>& list = lists_[at(rank_)];
+  std::vector<std::int64_t>& held = held_[at(rank_)];
+  std::copy(passes.begin(), passes.end(), list.begin() + first_);
+  const int end = static_cast<int>(list.size());
+  followed_.clear();
+  int previous = first_ == 0 ? none_ : list[at(first_ - 1)];
+  for (int place = first_; place <= std::min(last_ + 1, end); ++place) {
+    const int pass = place < end ? list[at(place)] : none_;
+    if (previous != none_ && after_[at(previous)] != pass) {
+      after_[at(previous)] = pass;
+      followed_.push_back(previous);
+    }
+    if (pass != none_) before_[at(pass)] = previous;
+    if (place > last_) break;
     place_[at(pass)] = place;
-    before_[at(pass)] = previous;
-    if (previous != none_) after_[at(previous)] = pass;
-    if (place < move.last())
-      held[at(place) + 1] = held[at(place)] + change_[at(group_[at(pass)])];
+    if (place < last_) held[at(place) + 1] = held[at(place)] + change_[at(group_[at(pass)])];
     previous = pass;
   }
-  const bool ends = at(move.last()) + 1 == list.size();
-  after_[at(previous)] = ends ? none_ : list[at(move.last()) + 1];
-  if (!ends) before_[at(list[at(move.last()) + 1])] = previous;
-  followed_.clear();
-  const int other = move.from < move.to ? move.to - 1 : move.from;
-  for (const int place : {move.first() - 1, move.to, other})
-    if (place >= 0) followed_.push_back(list[at(place)]);
-  renumber_messages(move);
+  renumber_messages();
 }
 
-void OrderGraph::renumber_messages(const Move& move) {
+bool OrderGraph::is_allowed() const {
+  const std::vector<int>& list = lists_[at(rank_)];
+  const std::vector<std::int64_t>& held = held_[at(rank_)];
+  const std::int64_t room = instance_.room[at(rank_)];
+  for (int place = first_; place <= last_; ++place) {
+    const int pass = list[at(place)];
+    const int group = group_[at(pass)];
+    if (held[at(place)] + need_[at(group)] > room) return false;
+    // The same micro-batch's pass of the phase before, and the same phase's of the one before.
+    if (group % kPhases != kForwardPhase && place_[at(pass - instance_.micro_batches)] > place)
+      return false;
+    if (micro_batch_[at(pass)] > 0 && place_[at(pass - 1)] > place) return false;
+  }
+  return true;
+}
+
+/// Numbers the messages that passes in the changed places send into streams which several cuts of
+/// the chain share.
+void OrderGraph::renumber_messages() {
   renumbered_.clear();
   reopened_.clear();
-  const std::vector<int>& list = lists_[at(move.rank)];
-  const int pass = list[at(move.to)];
-  const int stream = stream_[at(pass)];
-  if (stream < 0) return;
-  int passed = 0;
-  for (int place = move.first(); place <= move.last(); ++place)
-    if (place != move.to && stream_[at(list[at(place)])] == stream) ++passed;
-  if (passed == 0) return;
-  std::vector<int>& sent = sent_[at(stream)];
-  const int number = message_[at(pass)];
-  const auto begin = sent.begin();
-  if (move.from < move.to) {
-    std::rotate(begin + number, begin + number + 1, begin + number + passed + 1);
-    connect(sent, number, number + passed);
-  } else {
-    std::rotate(begin + number - passed, begin + number, begin + number + 1);
-    connect(sent, number - passed, number);
+  if (!has_shared_streams_) return;
+  const std::vector<int>& list = lists_[at(rank_)];
+  touched_.clear();
+  for (int place = first_; place <= last_; ++place) {
+    const int stream = stream_[at(list[at(place)])];
+    if (stream >= 0 && std::find(touched_.begin(), touched_.end(), stream) == touched_.end())
+      touched_.push_back(stream);
+  }
+  for (const int stream : touched_) {
+    std::vector<int>& sent = sent_[at(stream)];
+    int first = static_cast<int>(sent.size());
+    for (int place = first_; place <= last_; ++place)
+      if (stream_[at(list[at(place)])] == stream)
+        first = std::min(first, message_[at(list[at(place)])]);
+    int number = first;
+    bool is_other = false;
+    for (int place = first_; place <= last_; ++place) {
+      if (stream_[at(list[at(place)])] != stream) continue;
+      is_other = is_other || sent[at(number)] != list[at(place)];
+      sent[at(number++)] = list[at(place)];
+    }
+    if (is_other) connect(sent, first, number - 1);
   }
 }
 
@@ -171,7 +157,7 @@ void OrderGraph::connect(const std::vector<int>& sent, int first, int last) {
 }
 
 bool OrderGraph::sort_again() {
-  if (last_.first() == 0 && !come_in_order(lists_[at(last_.rank)].front())) return false;
+  if (first_ == 0 && !come_in_order(lists_[at(rank_)].front())) return false;
   for (const int pass : followed_)
     if (!come_in_order(after_[at(pass)])) return false;
   for (const int pass : renumbered_)

@@ -11,8 +11,8 @@ namespace trireme::schedule {
 
 /// For every pass the longest way from the begin of the step to its begin (head) and from its begin
 /// to the end of the step (tail). A pass waits for the one before it on its rank, for a message,
-/// and, behind a pass that sends, for the one that makes room in the stream. A move changes what it
-/// must and can be taken back. Passes stay in a topological order, of which only the part between a
+/// and, behind a pass that sends, for the one that makes room in the stream. A change of
+/// a rank's list updates what it must and can be taken back. Passes stay in a topological order, of which only the part between a
 /// moved pass and those that it must come behind is sorted again (after Pearce and Kelly 2006).
 class OrderGraph {
  public:
@@ -31,36 +31,29 @@ class OrderGraph {
   /// Three times the chunk plus the phase.
   int group_of(int node) const { return group_[at(node)]; }
 
-  /// Moves the pass at place `from` of a rank to place `to`; false, and nothing is changed, where
-  /// the order would not be sound, exceed the room, or let ranks wait in a circle.
-  bool move(int rank, int from, int to);
-  /// Takes the last move back. Only once.
+  /// Gives the places of a rank from `first` on another order of the same passes. False, and
+  /// nothing is changed, where the order would not be sound, exceed the room, or let ranks wait in
+  /// a circle.
+  bool change(int rank, int first, const std::vector<int>& passes);
+  /// Takes the last change back. Only once.
   void take_back();
 
  private:
-  struct Change {
+  struct Before {
     int node = 0;
-    Ticks before = 0;
+    Ticks time = 0;
   };
   struct Window {
     int first = 0, size = 0;  ///< places of the topological order; what was there is in was_sorted_
   };
-  struct Move {
-    int rank = 0, from = 0, to = 0;
-
-    int first() const { return from < to ? from : to; }
-    int last() const { return from < to ? to : from; }
-  };
-
   void number_passes();
   void connect_messages();
   void sort();
   void measure();
 
-  bool stays_sound(const Move& move) const;
-  bool stays_in_room(const Move& move) const;
-  void shift(const Move& move);
-  void renumber_messages(const Move& move);
+  bool is_allowed() const;
+  void put_in_places(const std::vector<int>& passes);
+  void renumber_messages();
   void connect(const std::vector<int>& sent, int first, int last);
   bool sort_again();
   bool come_in_order(int pass);
@@ -92,22 +85,25 @@ class OrderGraph {
   std::vector<int> opener_;          ///< what must have begun before a rank goes on behind this one
   std::vector<int> opens_;           ///< the reverse
   std::vector<Ticks> time_, lag_in_, lag_out_, head_, tail_;
-  std::vector<int> stream_;             ///< into which it sends, or -1
+  bool has_shared_streams_ = false;
+  std::vector<int> stream_;             ///< into which it sends if several cuts share it, or -1
   std::vector<int> message_;            ///< its number in there
   std::vector<std::vector<int>> sent_;  ///< by stream: passes that send into it, in order
-  // Of the last move: passes behind which another one comes now, those whose opener is another one
+  // Of the last change: passes behind which another one comes now, those whose opener is another one
   // now, and those that open others.
   std::vector<int> followed_, renumbered_, reopened_;
+  std::vector<int> touched_;  ///< streams
   // Topological order.
   std::vector<int> sorted_, sorted_place_, moved_on_;
   std::vector<std::uint64_t> dirty_;  ///< by place of the topological order, a bit
   std::vector<int> reached_;          ///< by pass: the last search that came to it
   int search_ = 0;
   Ticks excess_ = 0;
-  // What the last move changed.
-  Move last_;
+  // What the last change did.
+  int rank_ = 0, first_ = 0, last_ = 0;  ///< places
+  std::vector<int> were_there_;
   Ticks excess_before_ = 0;
-  std::vector<Change> heads_before_, tails_before_;
+  std::vector<Before> heads_before_, tails_before_;
   std::vector<Window> windows_;
   std::vector<int> was_sorted_;
 };

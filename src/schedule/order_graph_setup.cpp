@@ -66,7 +66,9 @@ void OrderGraph::connect_messages() {
       if (instance_.phase_of(pass) == kBackwardPhase) stream = chunk.gradients;
       if (stream < 0) continue;
       sent_[at(stream)].push_back(pass);
-      if (instance_.streams[at(stream)].cuts > 1) stream_[at(pass)] = stream;
+      if (instance_.streams[at(stream)].cuts == 1) continue;
+      stream_[at(pass)] = stream;
+      has_shared_streams_ = true;
     }
   }
   for (const std::vector<int>& sent : sent_) connect(sent, 0, static_cast<int>(sent.size()) - 1);
