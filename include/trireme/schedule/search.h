@@ -58,6 +58,7 @@ bool fits(const Workload& workload, const Timed& timed);
 Seconds bound(const Workload& workload);
 
 struct SearchEffort {
+  int rules = 9000;          ///< list schedules by changed rules; 0: by a fixed set of rules alone
   int moves_per_pass = 100;  ///< of the local search, from each start; 0: list schedules alone
   int starts = 2;            ///< best list schedules that it begins with
   std::uint64_t seed = 1;
@@ -68,8 +69,8 @@ struct SearchedOrder {
   Seconds step, bound;
 };
 
-/// The fastest order found: list schedules by several rules, then local search from the best of
-/// them until the bound or the effort is reached. The same on every machine. Nothing where not even
+/// The fastest order found: list schedules by several rules, by changes of the best of these, then
+/// local search from the best schedules until the bound or the effort is reached. The same on every machine. Nothing where not even
 /// one micro-batch fits on some rank. `also`: orders that are sound for this placement to begin
 /// with, too, such as those of named schedules; those that do not fit are left out.
 std::optional<SearchedOrder> search(const Workload& workload, const SearchEffort& effort,

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "chunk_layout.h"
+
+#include "cut/least_cut.h"
+#include "memory/rank.h"
+#include "stage/recompute_early.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace trireme::partition {
+namespace {
+
+/// The second part of a backward, and what the first leaves for it.
+struct Deferred {
+  Seconds weights;
+  Bytes pending;
+};
+
+Deferred deferred_of(const chain::Chain& chain, chain::LayerRange layers) {
+  Deferred sum;
+  for (int i = layers.first; i <= layers.last; ++i) {
+    const chain::SplitBackward parts = chain.layer(i).in_parts();
+    sum.weights += parts.weights;
+    sum.pending += parts.pending;
+  }
+  return sum;
+}
+
+}  // namespace
+
+ChunkLayout::ChunkLayout(const StageRoom& room, StageOptions& options,
+                         schedule::Placement placement, Cut cut)
+    : room_(room), options_(options), placement_(std::move(placement)), cut_(std::move(cut)) {
+  for (int rank = 0; rank < schedule::ranks_of(placement_); ++rank)
+    memory_.push_back(memory(rank));
+}
+
+chain::LayerRange ChunkLayout::layers(int chunk) const {
+  return layers_of(cut_, chunk);
+}
+
+// Like simulate::channel_bytes(): input and gradient of every cut to another rank.
+Bytes ChunkLayout::memory(int rank) const {
+  const Bytes whole = room_.whole(rank);
+  if (whole == kUnlimited) return whole;
+  const Question& question = room_.question();
+  LayerRuns runs;
+  Bytes channels;
+  const auto add_channel = [&](int chunk) {  // between it and the next
+    if (chunk < 0 || chunk + 1 >= chunks() || placement_[at(chunk)] == placement_[at(chunk + 1)])
+      return;
+    const auto size = static_cast<double>(question.chain.output(cut_[at(chunk)]).count());
+    channels +=
+        Bytes(static_cast<Bytes::rep>(std::ceil(2 * question.platform.channel_buffers * size)));
+  };
+  for (int chunk = 0; chunk < chunks(); ++chunk) {
+    if (placement_[at(chunk)] != rank) continue;
+    runs.emplace_back(layers(chunk).first, layers(chunk).last);
+    add_channel(chunk - 1);
+    add_channel(chunk);
+  }
+  return whole - fixed_bytes(question, rank, runs).held - channels;
+}
+
+std::optional<ChunkLayout::Programs> ChunkLayout::programs(const std::vector<int>& in_flight,
+                                                           StageOptions::How how) {
+  Programs found(cut_.size(), nullptr);
+  for (std::size_t rank = 0; rank < memory_.size(); ++rank) {
+    std::vector<StageOptions::Asked> asked;
+    std::vector<int> of_rank;
+    for (int chunk = 0; chunk < chunks(); ++chunk) {
+      if (std::cmp_not_equal(placement_[at(chunk)], rank)) continue;
+      asked.push_back({layers(chunk), in_flight[at(chunk)]});
+      of_rank.push_back(chunk);
+    }
+    const auto chosen = options_.shared(asked, memory_[rank], how);
+    if (!chosen) return std::nullopt;
+    for (std::size_t i = 0; i < of_rank.size(); ++i) found[at(of_rank[i])] = (*chosen)[i];
+  }
+  return found;
+}
+
+// Where layers are recomputed, a backward of the input leaves more for the second part than was
+// kept before it: such a chunk's stay whole.
+Seconds ChunkLayout::weights_of(const Prepared& prepared, int chunk) const {
+  const Question& question = room_.question();
+  const Deferred deferred = deferred_of(question.chain, layers(chunk));
+  const bool streams = !question.streamed || !question.streamed->empty();
+  if (!question.splits_backward || streams || deferred.pending > prepared.needs.kept)
+    return Seconds(0);
+  return deferred.weights / room_.speed(placement_[at(chunk)]);
+}
+
+std::vector<bool> ChunkLayout::split(const Programs& programs) const {
+  std::vector<bool> split;
+  for (int chunk = 0; chunk < chunks(); ++chunk)
+    split.push_back(weights_of(*programs[at(chunk)], chunk) > Seconds(0));
+  return split;
+}
+
+schedule::Workload ChunkLayout::workload(const Programs& programs,
+                                         const std::vector<Bytes>& less) const {
+  const Question& question = room_.question();
+  schedule::Workload workload{.placement = placement_, .micro_batches = question.micro_batches};
+  for (int chunk = 0; chunk < chunks(); ++chunk) {
+    const Prepared& one = *programs[at(chunk)];
+    const int rank = placement_[at(chunk)];
+    const double speed = room_.speed(rank);
+    const Seconds weights = weights_of(one, chunk);
+    workload.chunks.push_back(
+        {.forward = one.needs.forward / speed,
+         .backward = one.needs.backward / speed - weights,
+         .weights = weights,
+         .ahead = ahead(question.chain, one.program) / speed,
+         .kept = one.needs.kept,
+         .pending = weights > Seconds(0) ? deferred_of(question.chain, layers(chunk)).pending
+                                         : Bytes(0),
+         .forward_more = one.needs.beyond_kept(),
+         .backward_more = one.needs.beyond_kept()});
+    if (chunk + 1 == chunks()) break;
+    const int next = placement_[at(chunk + 1)];
+    workload.messages.push_back(
+        rank == next ? Seconds(0)
+                     : question.platform.link(rank, next)
+                           .time(question.chain.output(cut_[at(chunk)])));
+  }
+  if (std::all_of(memory_.begin(), memory_.end(), [](Bytes one) { return one == kUnlimited; }))
+    return workload;
+  for (std::size_t rank = 0; rank < memory_.size(); ++rank)
+    workload.room.push_back(std::max(memory_[rank] - less[rank], Bytes(0)));
+  return workload;
+}
+
+std::optional<Simulated> ChunkLayout::judge(const Programs& programs, const schedule::Order& order,
+                                            const std::string& schedule) const {
+  std::vector<program::StageProgram> moved;
+  for (int chunk = 0; chunk < chunks(); ++chunk)
+    moved.push_back(program::moved_to(programs[at(chunk)]->program, layers(chunk).first));
+  auto found = judged(room_.question(), "joint", std::move(moved),
+                      {.ranks = placement_, .order = order, .schedule = schedule});
+  return found;
+}
+
+}  // namespace trireme::partition

@@ -1,0 +1,56 @@
+// One placement and cut into chunks: programs for them, what an order must know of these, and the
+// simulator's word on both together.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "judge/judge.h"
+#include "stage/stage_options.h"
+#include "stage/stage_room.h"
+#include "values/cut.h"
+
+#include "trireme/schedule/search.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trireme::partition {
+
+class ChunkLayout {
+ public:
+  using Programs = std::vector<const Prepared*>;
+
+  /// Both must outlive it.
+  ChunkLayout(const StageRoom& room, StageOptions& options, schedule::Placement placement, Cut cut);
+
+  /// The programs with the least time by chunk, with room for that many micro-batches of each in
+  /// flight; empty if there are none.
+  std::optional<Programs> programs(const std::vector<int>& in_flight, StageOptions::How how);
+
+  /// What an order of passes must know; `less`: bytes that each rank is to leave free.
+  schedule::Workload workload(const Programs& programs, const std::vector<Bytes>& less) const;
+  /// By chunk, whether its backward is to be split.
+  std::vector<bool> split(const Programs& programs) const;
+
+  /// The plan of that name of a schedule with its predictions; budgets are not checked. Empty if
+  /// ranks would wait in a circle.
+  std::optional<Simulated> judge(const Programs& programs, const schedule::Order& order,
+                                 const std::string& schedule) const;
+
+  const schedule::Placement& placement() const { return placement_; }
+  int chunks() const { return static_cast<int>(cut_.size()); }
+
+ private:
+  chain::LayerRange layers(int chunk) const;
+  /// The rank's memory for programs and what they keep; kUnlimited without a budget.
+  Bytes memory(int rank) const;
+  Seconds weights_of(const Prepared& prepared, int chunk) const;
+
+  const StageRoom& room_;
+  StageOptions& options_;
+  schedule::Placement placement_;
+  Cut cut_;
+  std::vector<Bytes> memory_;  ///< by rank
+};
+
+}  // namespace trireme::partition

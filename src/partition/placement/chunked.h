@@ -1,0 +1,26 @@
+// Plans in which every rank has several chunks: placement, cut, programs and order of passes.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "stage/stage_policy.h"
+#include "stage/stage_room.h"
+
+#include "trireme/schedule/named.h"
+
+#include <optional>
+
+namespace trireme::partition {
+
+/// The fastest plan found with two or four chunks on every rank, V-shaped, and an order of passes
+/// searched for its times and memory; simulated within all budgets, without activation offload.
+/// `also`: named schedules' plans with two chunks, whose orders the search begins with, too. Empty if
+/// none fits or beats `least`.
+std::optional<plan::Plan> searched_plan(const StageRoom& room, StagePolicy& policy, Seconds least);
+
+/// The fastest plan found with this schedule, simulated within all budgets, without activation
+/// offload; empty if none fits, or if the chain has too few layers. Throws InputError where the
+/// schedule does not exist for so few micro-batches.
+std::optional<plan::Plan> named_plan(const StageRoom& room, StagePolicy& policy,
+                                     const schedule::NamedSchedule& schedule);
+
+}  // namespace trireme::partition
