@@ -14,6 +14,7 @@
 #include "trireme/io/terminal.h"
 #include "trireme/io/usage.h"
 #include "trireme/poet/solve.h"
+#include "trireme/schedule/named.h"
 
 #include <CLI/CLI.hpp>
 
@@ -141,7 +142,7 @@ void add_plan(CLI::App& app, PlanArguments& arguments) {
                      "Budget of every rank, e.g. 12GiB; bytes without a unit");
   command
       .add_option("--stages", arguments.stages,
-                  "Ranks of the pipeline, with one stage each except in plans of madpipe")
+                  "Ranks of the pipeline, with one chunk of the chain each or with several")
       ->check(CLI::Range(1, std::numeric_limits<int>::max()))
       ->capture_default_str();
   command
@@ -149,8 +150,10 @@ void add_plan(CLI::App& app, PlanArguments& arguments) {
                   "Micro-batches per step (gradient accumulation steps)")
       ->check(CLI::Range(1, plan::kMaxMicroBatches))
       ->capture_default_str();
-  command.add_option("--schedule", arguments.schedule, "Pipeline schedule: 1f1b or gpipe")
-      ->check(CLI::IsMember({"1f1b", "gpipe"}))
+  command
+      .add_option("--schedule", arguments.schedule,
+                  "Order of passes, and chunks on every rank: auto is the fastest that fits")
+      ->check(CLI::IsMember(schedule::schedule_choices()))
       ->capture_default_str();
   command
       .add_option("--cut", arguments.cut,

@@ -99,7 +99,7 @@ partition::Goal goal_of(const PlanArguments& arguments) {
 }
 
 void take_options(const PlanArguments& arguments, Question& question) {
-  question.schedule = arguments.schedule;
+  partition::set_schedule(question, arguments.schedule);
   question.solver = arguments.solver;
   question.slots = arguments.slots;
   question.optimizer_copies = partition::optimizer_copies_of(arguments.optimizer);

@@ -15,7 +15,7 @@ struct PlanArguments {
   std::string memory;                  ///< empty: the platform's; overrides it
   int stages = 1;
   int micro_batches = 1;
-  std::string schedule = "1f1b";
+  std::string schedule = "auto";
   std::vector<int> cut;  ///< empty: the planner's choice
   std::string solver = "auto";
   int slots = 500;

@@ -6,6 +6,7 @@
 #include "range.h"
 
 #include "trireme/config/job.h"
+#include "trireme/schedule/named.h"
 
 namespace trireme::config {
 
@@ -176,7 +177,7 @@ template <class Fields>
 void walk(Fields& field, PipelineSpec& spec) {
   field("stages", spec.stages, Range{1, kMostRanks});
   field("replicas", spec.replicas, Range{1, kMostRanks});
-  field("schedule", spec.schedule, OneOf{"1f1b", "gpipe"});
+  field("schedule", spec.schedule, OneOf(schedule::schedule_choices()));
   field("group", spec.group, Range{1, kMany});
   field("cut", spec.cut, Range{1, kMany});
   field("split_backward", spec.split_backward, OneOf{"auto", "never"});

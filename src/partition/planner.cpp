@@ -2,6 +2,7 @@
 #include "trireme/partition/planner.h"
 
 #include "answer/answers.h"
+#include "axes/choices.h"
 #include "axes/solvers.h"
 #include "search/search.h"
 #include "stage/solver_store.h"
@@ -10,6 +11,7 @@
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/partition/tried.h"
+#include "trireme/schedule/named.h"
 
 #include <algorithm>
 #include <utility>
@@ -21,6 +23,8 @@ namespace {
 /// take most of the planning time.
 constexpr int kFewerSlots = 4, kFewSlots = 100;
 
+/// Throws InputError where several chunks on a rank meet what they are not combined with.
+void require_chunks(const Question& question);
 /// Throws InputError where the question contradicts itself.
 void require_sound(const Question& question);
 Answer proposed(const Question& question);
@@ -120,6 +124,7 @@ Question one_by_one(Question question) {
 }
 
 Answer proposed(const Question& question) {
+  if (question.stages > 1 && question.chunks != kNoChunks) return plan_chunked(question);
   if (question.stages > 1) return plan_pipeline(question);
   const Question alone = one_by_one(question);
   return is_joint(alone.solver) ? plan_pipeline(alone) : plan_alone(alone);
@@ -131,6 +136,7 @@ void require_sound(const Question& question) {
     throw InputError(
         concat("schedule: found '", question.schedule, "', expected '1f1b' or 'gpipe'"));
   ensure(question.micro_batches >= 1, "a step has a micro-batch");
+  require_chunks(question);
   if (const auto reason =
           simulate::too_large(question.chain, question.platform, question.micro_batches,
                               static_bytes(question.chain, 1, layers)))
@@ -166,6 +172,23 @@ void require_sound(const Question& question) {
                               before + 1, "..", layers - 1));
     before = last;
   }
+}
+
+void require_chunks(const Question& question) {
+  if (!has_named_schedule(question)) return;
+  const schedule::NamedSchedule* const named = schedule::find_schedule(question.chunks);
+  if (named == nullptr)
+    throw InputError(concat("chunks: found '", question.chunks, "', expected 'none', 'auto', ",
+                            enumerated(schedule::schedule_names())));
+  const auto refuse = [&](std::string_view key, std::string_view remedy) {
+    throw InputError(
+        concat(key, ": is not combined with the schedule ", named->name, "; ", remedy));
+  };
+  if (question.cut) refuse("cut", "leave it out, or use 1f1b");
+  if (!question.in_flight.empty()) refuse("in_flight", "leave it out, or use 1f1b");
+  if (question.group.value_or(1) > 1) refuse("group", "use 1, or 1f1b");
+  if (question.updates.value_or(program::UpdatePlace::kAtEnd) != program::UpdatePlace::kAtEnd)
+    refuse("updates", "use at_end, or 1f1b");
 }
 
 Answer plan_alone(const Question& question) {

@@ -5,6 +5,7 @@
 #include "trireme/core/text.h"
 #include "trireme/io/terminal.h"
 #include "trireme/plan/plan.h"
+#include "trireme/schedule/named.h"
 
 #include <algorithm>
 #include <limits>
@@ -21,6 +22,8 @@ constexpr std::int64_t kMost = std::numeric_limits<int>::max();
 constexpr double kMostJoules = 1e18;
 constexpr Bytes kMaxFixed{std::int64_t{1} << 62};
 
+/// Names of schedules in plans.
+std::vector<std::string> schedules();
 /// Predictions for a whole plan; all are optional.
 void read_prediction(Plan& plan, const io::Node& node);
 /// The stages in the order of their layers, without gaps.
@@ -61,7 +64,7 @@ Plan read_plan(const io::Node& document) {
   plan.chain_name = io::name_in(chain.required("name"));
   plan.chain_digest = chain.required("digest").text();
   chain.finish();
-  plan.schedule = map.required("schedule").choice({"1f1b", "gpipe"});
+  plan.schedule = map.required("schedule").choice(schedules());
   if (const auto solver = map.optional("solver")) plan.solver = solver->text();
   plan.micro_batches = static_cast<int>(map.required("micro_batches").integer(1, kMaxMicroBatches));
   if (const auto tapes = map.optional("tapes"))
@@ -88,6 +91,10 @@ Plan read_plan(const io::Node& document) {
 
   std::vector<OldPasses> old_passes;
   plan.stages = read_stages(stages, old_passes);
+  const bool has_usual_order = plan.schedule == "1f1b" || plan.schedule == "gpipe";
+  if (!order && !has_usual_order)
+    document.fail_at("order", concat("is missing, which a plan with the schedule ", plan.schedule,
+                                     " must have"));
   if (order)
     read_order(*order, old_passes, turns, plan);
   else
@@ -100,6 +107,12 @@ Plan read_plan(const io::Node& document) {
 }
 
 namespace {
+
+std::vector<std::string> schedules() {
+  std::vector<std::string> names = schedule::schedule_names();
+  names.emplace_back("searched");
+  return names;
+}
 
 void read_prediction(Plan& plan, const io::Node& node) {
   io::MapReader map(node);

@@ -74,7 +74,7 @@ plan::Plan make_policy_plan(const config::JobSpec& job, const model::ChainModel&
   ensure(solver == "keep_all" || solver == "recompute_all", "other solvers need costs");
   plan::Plan plan;
   plan.chain_name = model.name;
-  plan.schedule = job.pipeline.schedule;
+  plan.schedule = job.pipeline.schedule == "gpipe" ? "gpipe" : "1f1b";
   plan.solver = solver;
   plan.micro_batches = config::micro_batches(job);
   plan.group = job.pipeline.group.value_or(1);
@@ -166,7 +166,8 @@ void require_agreement(const plan::Plan& plan, const config::JobSpec& job) {
                            ": leave one of them out"));
   };
   if (job.plan.solver != "auto") require("plan.solver", job.plan.solver, plan.solver);
-  if (job.pipeline.schedule == "gpipe") require("pipeline.schedule", "gpipe", plan.schedule);
+  if (job.pipeline.schedule != "auto")
+    require("pipeline.schedule", job.pipeline.schedule, plan.schedule);
   if (job.pipeline.group)
     require("pipeline.group", concat(*job.pipeline.group), concat(plan.group));
   if (job.memory.tapes != "auto")

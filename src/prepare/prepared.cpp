@@ -127,6 +127,8 @@ bool Preparing::needs_costs() const {
       !job_.memory.device_budget.empty() ||
       (job_.plan.solver == "auto" && context_.device.default_budget() > Bytes(0));
   if (goal_ != partition::Goal{}) return true;
+  const std::string& schedule = job_.pipeline.schedule;
+  if (schedule != "auto" && schedule != "1f1b" && schedule != "gpipe") return true;
   if (!by_policy || !job_.plan.file.empty() || has_budget || offload.host + offload.disk > Bytes(0))
     return true;
   // Stages of ranks that are not alike have work of unlike length.

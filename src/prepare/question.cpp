@@ -11,7 +11,7 @@
 namespace trireme::prepare {
 
 void take_options(const config::JobSpec& job, partition::Question& question) {
-  question.schedule = job.pipeline.schedule;
+  partition::set_schedule(question, job.pipeline.schedule);
   question.solver = job.plan.solver;
   question.slots = job.plan.slots;
   question.optimizer_copies = partition::optimizer_copies_of(job.memory.optimizer);

@@ -88,6 +88,12 @@ std::vector<std::string> schedule_names() {
   return names;
 }
 
+std::vector<std::string> schedule_choices() {
+  std::vector<std::string> choices = schedule_names();
+  choices.insert(choices.begin(), "auto");
+  return choices;
+}
+
 const NamedSchedule* find_schedule(std::string_view name) {
   for (const NamedSchedule& schedule : named_schedules())
     if (schedule.name == name) return &schedule;

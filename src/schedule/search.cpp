@@ -35,10 +35,10 @@ class Search {
 
   static constexpr double kTolerance = 1e-6;  // by which times in ticks are off at most
   static constexpr int kFewPasses = 256;
-  static constexpr int kHeat = 58;       // of the period: 0.2 of 0.03 periods / 3 at 1152 passes
-  static constexpr int kFirstRules = 3;       // usual rules that are changed,
-  static constexpr int kBriefChanges = 6;     // so often altogether,
-  static constexpr int kBriefShare = 18;      // each with this part of all tries
+  static constexpr int kHeat = 58;         // of the period: 0.2 of 0.03 periods / 3 at 1152 passes
+  static constexpr int kFirstRules = 3;    // usual rules that are changed,
+  static constexpr int kBriefChanges = 6;  // so often altogether,
+  static constexpr int kBriefShare = 18;   // each with this part of all tries
 
   const Workload& workload_;
   SearchEffort effort_;
@@ -93,10 +93,9 @@ void Search::schedule_lists() {
   changed.reserve(kBriefChanges + 1);
   const auto change = [&](const TriedRule& start, int tries) {
     if (is_optimal()) return;
-    changed.push_back(change_rule(instance_, scheduler, start,
-                                  {.tries = tries,
-                                   .target = target(),
-                                   .seed = effort_.seed * 100 + changed.size()}));
+    changed.push_back(change_rule(
+        instance_, scheduler, start,
+        {.tries = tries, .target = target(), .seed = effort_.seed * 100 + changed.size()}));
     if (changed.back().made.step < best->made.step) best = &changed.back();
     add_start(changed.back().made);
   };

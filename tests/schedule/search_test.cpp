@@ -51,7 +51,8 @@ Workload tiny(unsigned seed) {
       costs.weights = Seconds(drawn.one_in(4) ? 0 : drawn.from(1, 9));
       if (has_ahead) costs.ahead = Seconds(drawn.from(0, static_cast<int>(costs.backward.count())));
       costs.kept = Bytes(drawn.from(1, 6));
-      if (costs.is_split()) costs.pending = Bytes(drawn.from(0, static_cast<int>(costs.kept.count())));
+      if (costs.is_split())
+        costs.pending = Bytes(drawn.from(0, static_cast<int>(costs.kept.count())));
       if (has_more) costs.forward_more = Bytes(drawn.from(0, 2));
       if (has_more) costs.backward_more = Bytes(drawn.from(0, 3));
     }

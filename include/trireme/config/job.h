@@ -222,7 +222,9 @@ struct TrainSpec {
 struct PipelineSpec {
   std::optional<int> stages;        ///< auto: ranks / replicas (1 without mpirun)
   std::optional<int> replicas = 1;  ///< auto: with the stages, what makes a step fastest
-  std::string schedule = "1f1b";    ///< 1f1b | gpipe
+  /// Order of passes, and chunks on every rank: auto (the fastest that fits) | 1f1b | gpipe | zb-h1
+  /// | interleaved | looped-bfs | zb-v | v-half | v-min | dualpipe-v (schedule::named_schedules()).
+  std::string schedule = "auto";
   /// Breadth-first micro-batches: this many run through a layer before any goes on to the next, so
   /// that weights in the offload tier are copied once for all. auto: the fastest.
   std::optional<int> group;

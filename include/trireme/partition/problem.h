@@ -54,6 +54,10 @@ struct Freedom {
   /// which then makes the program of every stage.
   std::string solver = "auto";
   std::optional<std::vector<int>> cut;  ///< empty: the planner's choice
+  /// Several chunks on every rank: "none"; "auto": also plans with two or four, V-shaped, whose
+  /// order of passes is searched, taken where they are faster; or a name of
+  /// schedule::named_schedules(), whose placement and order every plan then has.
+  std::string chunks = "none";
   /// Micro-batches in flight by stage with 1f1b, non-increasing from stage to stage. Empty: the
   /// schedule's numbers, besides which `auto` and `joint` also try others.
   std::vector<int> in_flight;
@@ -129,6 +133,10 @@ std::optional<Seconds> optimizer_copies_of(const std::string& place);
 
 /// Freedom::updates for a name of program::UpdatePlace, nothing for "auto".
 std::optional<program::UpdatePlace> updates_of(const std::string& place);
+
+/// Sets Problem::schedule and Freedom::chunks for one of schedule::schedule_choices(). "1f1b" has
+/// one chunk on every rank, with as many in flight and passes deferred as is fastest.
+void set_schedule(Question& question, const std::string& schedule);
 
 /// Multi-stage solvers, in the order in which tables show them: "joint" (least time of every stage
 /// by tables, with copies where a rank can), "adapipe" (keep or recompute per layer), "uniform N"

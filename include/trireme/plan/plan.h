@@ -89,9 +89,10 @@ struct Alternative {
 
 struct Plan {
   std::string chain_name, chain_digest;
-  std::string schedule = "1f1b";  ///< 1f1b | gpipe
+  /// A name of schedule::named_schedules(), or "searched".
+  std::string schedule = "1f1b";
   /// The order of passes, of which stage k is chunk k; of groups of micro-batches where there are
-  /// any. Empty: that of the schedule with its usual numbers in flight.
+  /// any. Empty, for 1f1b and gpipe alone: with the schedule's usual numbers in flight.
   schedule::Order order = {};
   std::string solver;  ///< that made the plan
   int micro_batches = 1;

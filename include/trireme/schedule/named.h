@@ -26,6 +26,8 @@ struct NamedSchedule {
 
 const std::vector<NamedSchedule>& named_schedules();
 std::vector<std::string> schedule_names();
+/// What a user may ask for: "auto", where the planner decides, and all names.
+std::vector<std::string> schedule_choices();
 const NamedSchedule* find_schedule(std::string_view name);
 
 /// The placement of a named schedule; `per_rank` counts where the schedule leaves it open.

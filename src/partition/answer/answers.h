@@ -16,6 +16,11 @@ Answer answer_alone(const Question& question, const std::string& solver);
 /// The question must be sound.
 Answer plan_pipeline(const Question& question);
 
+/// Plans several chunks on every rank, or the schedule that the question names (Freedom::chunks),
+/// with its alternatives. Throws InputError where the schedule does not exist for the question's
+/// micro-batches or its chain is too short.
+Answer plan_chunked(const Question& question);
+
 /// Plans breadth-first groups (group > 1): the fastest plan for groups that `plan` makes. The least
 /// budget of an infeasible answer may be slightly too large. Two threads call `plan`.
 Answer plan_in_groups(const Question& question, const Planner& plan);

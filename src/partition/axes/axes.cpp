@@ -8,7 +8,7 @@ namespace trireme::partition {
 const Axes& axes() {
   static const Axes kAxes{.in_turns = {&kStreamedWeights, &kOptimizerState, &kWeightsAtOnce,
                                        &kGroups, &kUpdates, &kJoint, &kSplitBackward},
-                          .at_last = {&kSolvers, &kIdleMemory, &kSplitBackward, &kCut}};
+                          .at_last = {&kSolvers, &kIdleMemory, &kSplitBackward, &kCut, &kChunks}};
   return kAxes;
 }
 

@@ -60,7 +60,7 @@ struct Line {
 std::vector<Choices> along(const Line& line, const Scene& scene);
 
 extern const Axis kOptimizerState, kStreamedWeights, kWeightsAtOnce, kGroups, kUpdates, kJoint,
-    kSolvers, kIdleMemory, kSplitBackward, kCut;
+    kSolvers, kIdleMemory, kSplitBackward, kCut, kChunks;
 
 /// The choices with the most layers streamed whose copies alone take less than `step`.
 Choices streaming_most(const Question& question, Choices choices, Seconds step);

@@ -78,6 +78,7 @@ Question settled(const Question& question, const Choices& choices) {
   asked.updates = choices.updates;
   asked.update_window = choices.update_window;
   if (choices.cut) asked.cut = choices.cut;
+  asked.chunks = choices.chunks;
   asked.more = choices.more;
   if (std::none_of(asked.more.begin(), asked.more.end(), [](Bytes one) { return one > Bytes(0); }))
     return asked;
@@ -98,7 +99,18 @@ Choices plainest(const Question& question) {
           .weights_at_once = question.weights_at_once.value_or(program::kLeastAtOnce),
           .group = question.group.value_or(1),
           .updates = question.updates.value_or(UpdatePlace::kAtEnd),
-          .update_window = question.update_window};
+          .update_window = question.update_window,
+          .chunks = has_named_schedule(question) ? question.chunks : kNoChunks};
+}
+
+void set_schedule(Question& question, const std::string& schedule) {
+  const bool is_family = schedule == "1f1b" || schedule == "gpipe";
+  question.schedule = is_family ? schedule : "1f1b";
+  question.chunks = is_family ? kNoChunks : schedule;
+}
+
+bool has_named_schedule(const Question& question) {
+  return question.chunks != kNoChunks && question.chunks != kSearchedChunks;
 }
 
 Choices with_whole_backwards(Choices choices) {
@@ -147,6 +159,7 @@ std::string to_text(const Choices& choices) {
     parts.push_back(concat("cut after ", join(ends, " ")));
   }
   if (choices.splits_backward) parts.emplace_back("split backward");
+  if (choices.chunks == kSearchedChunks) parts.emplace_back("several chunks on every rank");
   if (const Bytes most = largest_of(choices.more); most > Bytes(0))
     parts.push_back(concat("programs made for ", to_text(most), " above the budget"));
   else if (most < Bytes(0))

@@ -24,6 +24,7 @@ struct Choices {
   std::vector<Bytes> more = {};
   std::optional<std::vector<int>> cut = {};  ///< empty: the question's
   bool splits_backward = false;
+  std::string chunks = "none";  ///< Freedom::chunks
 
   bool operator==(const Choices&) const = default;
 };
@@ -35,6 +36,11 @@ Question settled(const Question& question, const Choices& choices);
 /// The question's fixed values; everything else on the device, micro-batches one by one, whole
 /// backwards.
 Choices plainest(const Question& question);
+
+/// Values of Freedom::chunks that are no schedule's names.
+inline constexpr const char *kNoChunks = "none", *kSearchedChunks = "auto";
+/// Whether every plan has the placement and order of a named schedule.
+bool has_named_schedule(const Question& question);
 
 /// The choices without split backwards.
 Choices with_whole_backwards(Choices choices);

@@ -49,7 +49,7 @@ const Axis kCut{.name = "neighbouring cuts",
                 .is_open =
                     [](const Question& question) {
                       return question.stages > 1 && !question.cut && !question.quick &&
-                             question.solver != "madpipe";
+                             question.solver != "madpipe" && !has_named_schedule(question);
                     },
                 .moves = moves,
                 .is_used = [](const Judged& judged) { return judged.choices.cut.has_value(); },

@@ -135,8 +135,8 @@ const Axis kGroups{.name = "breadth-first micro-batches",
                    .without = "micro-batches one by one",
                    .is_open =
                        [](const Question& question) {
-                         return !question.group && question.micro_batches > 1 &&
-                                !streamable(question).empty();
+                         return !question.group && !has_named_schedule(question) &&
+                                question.micro_batches > 1 && !streamable(question).empty();
                        },
                    .moves = moves,
                    .is_used = [](const Judged& judged) { return judged.choices.group > 1; },

@@ -78,7 +78,7 @@ std::string quick_solver(const Question& question) {
 std::vector<std::string> solvers_to_start_with(const Question& question) {
   std::vector<std::string> solvers{quick_solver(question)};
   if (question.stages == 1 || question.solver != "auto" || question.quick ||
-      question.chain.length() > kFewLayers || !has_places(question))
+      has_named_schedule(question) || question.chain.length() > kFewLayers || !has_places(question))
     return solvers;
   solvers.emplace_back("adapipe");
   if (!question.cut && question.in_flight.empty()) solvers.emplace_back("madpipe");

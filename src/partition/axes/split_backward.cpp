@@ -33,7 +33,7 @@ bool has_parts(const chain::LayerCost& layer) {
 
 bool may_split(const Question& question) {
   const std::vector<chain::LayerCost>& layers = question.chain.layers;
-  return question.splits_backward && question.stages > 1 &&
+  return question.splits_backward && question.stages > 1 && !has_named_schedule(question) &&
          std::any_of(layers.begin(), layers.end(), has_parts);
 }
 

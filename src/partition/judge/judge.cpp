@@ -226,6 +226,7 @@ Simulated judged(const Question& question, const std::string& solver,
                  std::vector<program::StageProgram> programs, std::vector<program::Mix> mixes) {
   PlacedStages stages{.ranks = schedule::one_each(static_cast<int>(programs.size())),
                       .order = order_of(question, static_cast<int>(programs.size())),
+                      .schedule = {},
                       .mixes = std::move(mixes)};
   auto result = judged(question, solver, std::move(programs), std::move(stages));
   ensure(result.has_value(), "stages on ranks of their own do not wait in a circle");
@@ -236,7 +237,7 @@ std::optional<Simulated> judged(const Question& question, const std::string& sol
                                 std::vector<program::StageProgram> programs, PlacedStages stages) {
   Simulated result;
   plan::Plan& plan = result.plan;
-  plan.schedule = question.schedule;
+  plan.schedule = stages.schedule.empty() ? question.schedule : stages.schedule;
   plan.solver = solver;
   plan.micro_batches = question.micro_batches;
   plan.weights_at_once = question.weights_at_once.value_or(program::kLeastAtOnce);

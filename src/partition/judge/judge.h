@@ -28,6 +28,7 @@ Simulated judged(const Question& question, const std::string& solver,
 struct PlacedStages {
   schedule::Placement ranks;
   schedule::Order order;
+  std::string schedule = {};             ///< plan::Plan::schedule; empty: the question's
   std::vector<program::Mix> mixes = {};  ///< by stage, or none
 };
 /// The same for stages on any ranks; empty if ranks that share several cuts would deadlock because

@@ -9,9 +9,10 @@
 
 namespace trireme::partition {
 
-/// A cut with about the least time of the busiest rank, without recomputation: chunks of equal time,
-/// then ends of neighbouring chunks moved by a layer while that lowers the largest sum of a rank's
-/// chunks (or, between equals, the sum of their squares). There must be a layer for every chunk.
+/// A cut with about the least time of the busiest rank, without recomputation: chunks of equal
+/// time, then ends of neighbouring chunks moved by a layer while that lowers the largest sum of a
+/// rank's chunks (or, between equals, the sum of their squares). There must be a layer for every
+/// chunk.
 Cut balanced_chunks(const StageRoom& room, const schedule::Placement& placement);
 
 }  // namespace trireme::partition

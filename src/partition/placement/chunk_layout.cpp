@@ -5,6 +5,8 @@
 #include "memory/rank.h"
 #include "stage/recompute_early.h"
 
+#include "trireme/core/text.h"
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -33,8 +35,7 @@ Deferred deferred_of(const chain::Chain& chain, chain::LayerRange layers) {
 ChunkLayout::ChunkLayout(const StageRoom& room, StageOptions& options,
                          schedule::Placement placement, Cut cut)
     : room_(room), options_(options), placement_(std::move(placement)), cut_(std::move(cut)) {
-  for (int rank = 0; rank < schedule::ranks_of(placement_); ++rank)
-    memory_.push_back(memory(rank));
+  for (int rank = 0; rank < schedule::ranks_of(placement_); ++rank) memory_.push_back(memory(rank));
 }
 
 chain::LayerRange ChunkLayout::layers(int chunk) const {
@@ -82,6 +83,38 @@ std::optional<ChunkLayout::Programs> ChunkLayout::programs(const std::vector<int
   return found;
 }
 
+plan::Infeasible ChunkLayout::lack(const std::vector<int>& in_flight) const {
+  plan::Infeasible most;
+  Bytes least_lack = -kUnlimited;
+  for (std::size_t rank = 0; rank < memory_.size(); ++rank) {
+    if (memory_[rank] == kUnlimited) continue;
+    Bytes kept, beyond;
+    chain::LayerRange widest{1, 1};
+    for (int chunk = 0; chunk < chunks(); ++chunk) {
+      if (std::cmp_not_equal(placement_[at(chunk)], rank)) continue;
+      const int count = in_flight[at(chunk)];
+      // What it keeps of a micro-batch is the difference of one more; the rest is needed once.
+      const Bytes one = options_.least_memory(layers(chunk), 1);
+      const Bytes each = options_.least_memory(layers(chunk), 2) - one;
+      kept += each * count;
+      if (one - each >= beyond) widest = layers(chunk);
+      beyond = std::max(beyond, one - each);
+    }
+    const Bytes lack = kept + beyond - memory_[rank];
+    if (lack <= least_lack) continue;
+    least_lack = lack;
+    const Bytes budget = room_.question().platform.ranks[rank].memory;
+    most = {.rank = static_cast<int>(rank),
+            .first_layer = widest.first,
+            .last_layer = widest.last,
+            .needed = budget + lack,
+            .available = budget,
+            .least_budget = budget + lack,
+            .where = concat("rank ", rank, " with several chunks, all recomputed")};
+  }
+  return most;
+}
+
 // Where layers are recomputed, a backward of the input leaves more for the second part than was
 // kept before it: such a chunk's stay whole.
 Seconds ChunkLayout::weights_of(const Prepared& prepared, int chunk) const {
@@ -109,22 +142,22 @@ schedule::Workload ChunkLayout::workload(const Programs& programs,
     const int rank = placement_[at(chunk)];
     const double speed = room_.speed(rank);
     const Seconds weights = weights_of(one, chunk);
-    workload.chunks.push_back(
-        {.forward = one.needs.forward / speed,
-         .backward = one.needs.backward / speed - weights,
-         .weights = weights,
-         .ahead = ahead(question.chain, one.program) / speed,
-         .kept = one.needs.kept,
-         .pending = weights > Seconds(0) ? deferred_of(question.chain, layers(chunk)).pending
-                                         : Bytes(0),
-         .forward_more = one.needs.beyond_kept(),
-         .backward_more = one.needs.beyond_kept()});
+    workload.chunks.push_back({.forward = one.needs.forward / speed,
+                               .backward = one.needs.backward / speed - weights,
+                               .weights = weights,
+                               .ahead = ahead(question.chain, one.program) / speed,
+                               .kept = one.needs.kept,
+                               .pending = weights > Seconds(0)
+                                              ? deferred_of(question.chain, layers(chunk)).pending
+                                              : Bytes(0),
+                               .forward_more = one.needs.beyond_kept(),
+                               .backward_more = one.needs.beyond_kept()});
     if (chunk + 1 == chunks()) break;
     const int next = placement_[at(chunk + 1)];
     workload.messages.push_back(
-        rank == next ? Seconds(0)
-                     : question.platform.link(rank, next)
-                           .time(question.chain.output(cut_[at(chunk)])));
+        rank == next
+            ? Seconds(0)
+            : question.platform.link(rank, next).time(question.chain.output(cut_[at(chunk)])));
   }
   if (std::all_of(memory_.begin(), memory_.end(), [](Bytes one) { return one == kUnlimited; }))
     return workload;

@@ -37,6 +37,10 @@ class ChunkLayout {
   std::optional<Simulated> judge(const Programs& programs, const schedule::Order& order,
                                  const std::string& schedule) const;
 
+  /// The rank that lacks most memory with that many micro-batches in flight and the programs that
+  /// need least.
+  plan::Infeasible lack(const std::vector<int>& in_flight) const;
+
   const schedule::Placement& placement() const { return placement_; }
   int chunks() const { return static_cast<int>(cut_.size()); }
 

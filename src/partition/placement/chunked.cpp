@@ -4,6 +4,10 @@
 #include "chunk_cut.h"
 #include "chunk_layout.h"
 #include "judge/judge.h"
+#include "values/lookup.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
 
 #include <algorithm>
 #include <array>
@@ -86,8 +90,7 @@ class Searched {
     std::vector<Candidate> found;
     for (const int per_rank : kPerRank) {
       if (!has_few_passes(room_.question(), per_rank)) continue;
-      const schedule::Placement placement =
-          schedule::v_shaped(room_.question().stages, per_rank);
+      const schedule::Placement placement = schedule::v_shaped(room_.question().stages, per_rank);
       layouts_.emplace_back(room_, options_, placement, balanced_chunks(room_, placement));
       for (const double share : kShares) {
         const auto counts = in_flight_of(placement, room_.question().micro_batches, share);
@@ -98,9 +101,8 @@ class Searched {
           found.push_back({&layouts_.back(), *std::move(programs), bound});
       }
     }
-    std::stable_sort(found.begin(), found.end(), [](const Candidate& a, const Candidate& b) {
-      return a.bound < b.bound;
-    });
+    std::stable_sort(found.begin(), found.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.bound < b.bound; });
     found.resize(std::min(found.size(), kCompared));
     return found;
   }
@@ -111,9 +113,8 @@ class Searched {
       const auto found = schedule::search(one.layout->workload(one.programs, free_), kQuick);
       one.bound = found ? found->step : kNever;
     }
-    std::stable_sort(
-        candidates.begin(), candidates.end(),
-        [](const Candidate& a, const Candidate& b) { return a.bound < b.bound; });
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.bound < b.bound; });
     candidates.resize(std::min(candidates.size(), kSearched));
   }
 
@@ -122,16 +123,17 @@ class Searched {
   void build(const Candidate& one, const std::vector<schedule::Order>& also,
              schedule::Order& order) {
     std::vector<Bytes> less = free_;
-    auto found = tightened(
-        room_.question(), kTightenings, less,
-        [&](const std::vector<Bytes>& now_less) -> std::optional<Simulated> {
-          const schedule::Workload workload = one.layout->workload(one.programs, now_less);
-          if (schedule::bound(workload) >= least_ * (1 - kGain)) return std::nullopt;
-          auto searched = schedule::search(workload, {}, also);
-          if (!searched) return std::nullopt;
-          order = std::move(searched->order);
-          return one.layout->judge(one.programs, order, kName);
-        });
+    auto found = tightened(room_.question(), kTightenings, less,
+                           [&](const std::vector<Bytes>& now_less) -> std::optional<Simulated> {
+                             const schedule::Workload workload =
+                                 one.layout->workload(one.programs, now_less);
+                             if (schedule::bound(workload) >= least_ * (1 - kGain))
+                               return std::nullopt;
+                             auto searched = schedule::search(workload, {}, also);
+                             if (!searched) return std::nullopt;
+                             order = std::move(searched->order);
+                             return one.layout->judge(one.programs, order, kName);
+                           });
     if (!found || found->plan.step >= least_ * (1 - kGain)) return;
     least_ = found->plan.step;
     plan_ = std::move(found->plan);
@@ -170,8 +172,9 @@ std::optional<plan::Plan> named_plan(const StageRoom& room, StagePolicy& policy,
   const Question& question = room.question();
   std::optional<plan::Plan> best;
   StageOptions options(room, policy, kLevels);
-  for (const int per_rank : schedule.per_rank == 0 ? std::vector<int>(kPerRank.begin(), kPerRank.end())
-                                                   : std::vector<int>{schedule.per_rank}) {
+  for (const int per_rank : schedule.per_rank == 0
+                                ? std::vector<int>(kPerRank.begin(), kPerRank.end())
+                                : std::vector<int>{schedule.per_rank}) {
     if (!has_few_passes(question, per_rank)) continue;
     const schedule::Placement placement = placement_of(schedule, question.stages, per_rank);
     ChunkLayout layout(room, options, placement, balanced_chunks(room, placement));
@@ -181,12 +184,31 @@ std::optional<plan::Plan> named_plan(const StageRoom& room, StagePolicy& policy,
     const std::vector<int> counts = schedule::in_flight(order_for({}), placement);
     const auto programs = layout.programs(counts, StageOptions::How::kCareful);
     if (!programs) continue;
-    auto found = layout.judge(*programs, order_for(layout.split(*programs)),
-                              std::string(schedule.name));
+    auto found =
+        layout.judge(*programs, order_for(layout.split(*programs)), std::string(schedule.name));
     if (!found || !is_within(question, found->simulation)) continue;
     if (!best || found->plan.step < best->step) best = std::move(found->plan);
   }
   return best;
+}
+
+plan::Infeasible lack_of(const StageRoom& room, StagePolicy& policy,
+                         const schedule::NamedSchedule& schedule) {
+  const Question& question = room.question();
+  const int per_rank = schedule.per_rank == 0 ? kPerRank.front() : schedule.per_rank;
+  if (question.stages * per_rank > question.chain.length())
+    throw InputError(concat(schedule.name, " has ", per_rank, " chunks on each of ",
+                            question.stages, " ranks, but the chain has ", question.chain.length(),
+                            " layers and every chunk needs one: use fewer ranks"));
+  if (!has_few_passes(question, per_rank))
+    throw InputError(concat(schedule.name, " with ", question.micro_batches,
+                            " micro-batches has too many passes to plan, at most ", kMostPasses,
+                            ": use fewer micro-batches, or 1f1b"));
+  StageOptions options(room, policy, kLevels);
+  const schedule::Placement placement = placement_of(schedule, question.stages, per_rank);
+  const ChunkLayout layout(room, options, placement, balanced_chunks(room, placement));
+  return layout.lack(schedule::in_flight(
+      order_of(schedule, question.stages, per_rank, question.micro_batches), placement));
 }
 
 }  // namespace trireme::partition

@@ -13,9 +13,13 @@ namespace trireme::partition {
 
 /// The fastest plan found with two or four chunks on every rank, V-shaped, and an order of passes
 /// searched for its times and memory; simulated within all budgets, without activation offload.
-/// `also`: named schedules' plans with two chunks, whose orders the search begins with, too. Empty if
-/// none fits or beats `least`.
+/// Empty if none fits or beats `least`.
 std::optional<plan::Plan> searched_plan(const StageRoom& room, StagePolicy& policy, Seconds least);
+
+/// Why no plan with this schedule fits: the rank that lacks most with programs that need least.
+/// Throws InputError where the chain has too few layers.
+plan::Infeasible lack_of(const StageRoom& room, StagePolicy& policy,
+                         const schedule::NamedSchedule& schedule);
 
 /// The fastest plan found with this schedule, simulated within all budgets, without activation
 /// offload; empty if none fits, or if the chain has too few layers. Throws InputError where the

@@ -244,15 +244,19 @@ const Judged* Search::without(const Axis& axis) const {
 plan::Plan Search::with_alternatives() const {
   plan::Plan plan = *best_->plan();
   if (!best_->choices.more.empty()) plan.alternatives.clear();  // which may be over the budgets
-  // The answers of the question's own solvers at the best choices that they were run for.
-  const Judged* const careful = log_.best_where([&](const Judged& one) {
-    return one.choices.solver == question_.solver && one.choices.more.empty() &&
-           one.plan() != nullptr;
-  });
-  if (careful != nullptr && careful != best_) {
+  // The answers of the question's own solvers at the best choices that they were run for, with one
+  // chunk on every rank and with several.
+  for (const bool chunked : {false, true}) {
+    const Judged* const careful = log_.best_where([&](const Judged& one) {
+      return one.choices.solver == question_.solver && one.choices.more.empty() &&
+             kChunks.is_used(one) == chunked && one.plan() != nullptr;
+    });
+    if (careful == nullptr || careful == best_) continue;
     for (const plan::Alternative& other : careful->plan()->alternatives)
       add_alternative(other, plan);
-    add_alternative(as_alternative(careful->plan()->solver, careful->answer), plan);
+    const bool is_searched = careful->plan()->schedule == "searched";
+    add_alternative(
+        as_alternative(is_searched ? "searched" : careful->plan()->solver, careful->answer), plan);
   }
   for (const Axis* const axis : axes().all()) {
     if (!axis->is_used(*best_)) continue;

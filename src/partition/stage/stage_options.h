@@ -29,6 +29,10 @@ class StageOptions {
   Seconds time(chain::LayerRange layers, Bytes memory, int in_flight) {
     return policy_.time({layers, memory, in_flight});
   }
+  /// The least memory with which a program fits.
+  Bytes least_memory(chain::LayerRange layers, int in_flight) {
+    return policy_.least_memory(layers, in_flight);
+  }
   /// Programs from the least memory to `most`, the last the fastest; none if nothing fits.
   const std::vector<Prepared>& several(chain::LayerRange layers, Bytes most, int in_flight,
                                        How how);
