@@ -97,9 +97,9 @@ Ways ways_of(const Workload& workload) {
   for (std::size_t c = count; c-- > 0;) {
     ways.turn[c] = chunks[c].forward;
     if (c + 1 < count)
-      ways.turn[c] = std::max(ways.turn[c], chunks[c].forward + 2 * workload.messages[c] +
-                                                ways.turn[c + 1] + chunks[c + 1].backward -
-                                                chunks[c].ahead);
+      ways.turn[c] =
+          std::max(ways.turn[c], chunks[c].forward + 2 * workload.messages[c] + ways.turn[c + 1] +
+                                     chunks[c + 1].backward - chunks[c].ahead);
     ways.backward[c] = ways.forward[c] + ways.turn[c];
   }
   return ways;
@@ -116,8 +116,7 @@ bool RankBound::holds_one() const {
 
 Seconds RankBound::work() const {
   Seconds sum{};
-  for (const std::size_t c : chunks)
-    sum += costs(c).forward + costs(c).backward + costs(c).weights;
+  for (const std::size_t c : chunks) sum += costs(c).forward + costs(c).backward + costs(c).weights;
   return sum * workload.micro_batches;
 }
 
@@ -130,13 +129,12 @@ Seconds RankBound::after() const {
 
 /// Nothing but forwards runs before the first backward of the rank, which is of its last chunk, and
 /// no more of them than fit. Behind its last forward, which is of its last chunk, too, it runs
-/// backwards and W's of what it then holds; behind its last backward, of its first chunk, W's alone.
-/// It waits for the rest of the ways there and home.
+/// backwards and W's of what it then holds; behind its last backward, of its first chunk, W's
+/// alone. It waits for the rest of the ways there and home.
 Seconds RankBound::of_work() const {
   const std::size_t first = chunks.front();
   const std::size_t last = chunks.back();
-  const Seconds before =
-      std::max(ways.forward[first], ways.backward[last] - most_forwards());
+  const Seconds before = std::max(ways.forward[first], ways.backward[last] - most_forwards());
   const Seconds behind_backward =
       std::max(after(), ways.home[first] - costs(first).backward - most_behind_backward());
   const Seconds home = ways.turn[last] - costs(last).forward + ways.home[last];
@@ -202,8 +200,8 @@ Seconds RankBound::of_memory() const {
          Seconds(held / static_cast<double>(room.count())) * workload.micro_batches + after();
 }
 
-/// Worth of as much as fits, the last thing in part, of items from `first` on: they are in the order
-/// of worth per byte, so no choice is worth more.
+/// Worth of as much as fits, the last thing in part, of items from `first` on: they are in the
+/// order of worth per byte, so no choice is worth more.
 Seconds in_parts(const std::vector<Item>& items, std::size_t first, Bytes room) {
   Seconds worth{};
   for (std::size_t i = first; i < items.size(); ++i) {

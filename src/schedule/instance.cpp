@@ -108,8 +108,8 @@ Order to_order(const Instance& instance, const Lists& lists) {
       Pass::Kind kind = Pass::Kind::kForward;
       if (instance.phase_of(node) == kWeightsPhase) kind = Pass::Kind::kBackwardWeights;
       if (instance.phase_of(node) == kBackwardPhase)
-        kind = instance.chunk(chunk).is_split() ? Pass::Kind::kBackwardInput
-                                                : Pass::Kind::kBackward;
+        kind =
+            instance.chunk(chunk).is_split() ? Pass::Kind::kBackwardInput : Pass::Kind::kBackward;
       passes.push_back({.kind = kind, .chunk = chunk});
     }
   }

@@ -14,9 +14,9 @@ ListScheduler::ListScheduler(const Instance& instance)
     home[kBackwardPhase] = chunk.time[kBackwardPhase] + chunk.time[kWeightsPhase];
     if (c == 0) continue;
     const InstanceChunk& before = instance.chunk(c - 1);
-    home[kBackwardPhase] = std::max(
-        home[kBackwardPhase], chunk.time[kBackwardPhase] + before.message - before.ahead +
-                                  home_[at(c - 1)][kBackwardPhase]);
+    home[kBackwardPhase] =
+        std::max(home[kBackwardPhase], chunk.time[kBackwardPhase] + before.message - before.ahead +
+                                           home_[at(c - 1)][kBackwardPhase]);
   }
   Ticks behind = home_.back()[kBackwardPhase];
   for (int c = instance.length(); c-- > 0;) {
@@ -110,8 +110,7 @@ ListScheduler::Candidate ListScheduler::deferred_of(int rank) const {
     const Queue& one = queue(chunk, kWeightsPhase);
     if (!instance_.chunk(chunk).is_split() || one.next == queue(chunk, kBackwardPhase).next)
       continue;
-    if (first.chunk < 0 || one.planned < first.planned)
-      first = {chunk, kWeightsPhase, one.planned};
+    if (first.chunk < 0 || one.planned < first.planned) first = {chunk, kWeightsPhase, one.planned};
   }
   return first;
 }
@@ -181,8 +180,8 @@ Ticks ListScheduler::next_ready(int rank) const {
   Ticks next = kNever;
   for (const int chunk : instance_.chunks_of[at(rank)])
     for (const Phase phase : {kForwardPhase, kBackwardPhase})
-      if (const Ticks ready = std::max(queue(chunk, phase).ready,
-                                       queue(chunk, phase).planned - rule_->early);
+      if (const Ticks ready =
+              std::max(queue(chunk, phase).ready, queue(chunk, phase).planned - rule_->early);
           ready > now_)
         next = std::min(next, ready);
   return next;
@@ -201,8 +200,7 @@ void ListScheduler::begin(int chunk, Phase phase) {
   rank.held += Instance::change(costs, phase);
   if (phase == kBackwardPhase) rank.deferred += costs.pending;
   if (phase == kWeightsPhase) rank.deferred -= costs.pending;
-  least_step_ =
-      std::max({least_step_, now_ + rank.left, now_ + home_[at(chunk)][phase]});
+  least_step_ = std::max({least_step_, now_ + rank.left, now_ + home_[at(chunk)][phase]});
   rank.left -= costs.time[phase];
   rank.free_at = now_ + costs.time[phase];
   events_.emplace(rank.free_at, costs.rank);

@@ -51,7 +51,7 @@ class ListScheduler {
   /// The passes of one phase of a chunk that have begun, and the next one.
   struct Queue {
     int next = 0;
-    Ticks ready = 0;    ///< when what it waits for on other ranks is there
+    Ticks ready = 0;  ///< when what it waits for on other ranks is there
     Ticks planned = 0;
   };
   struct ChunkState {

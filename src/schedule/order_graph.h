@@ -12,8 +12,9 @@ namespace trireme::schedule {
 /// For every pass the longest way from the begin of the step to its begin (head) and from its begin
 /// to the end of the step (tail). A pass waits for the one before it on its rank, for a message,
 /// and, behind a pass that sends, for the one that makes room in the stream. A change of
-/// a rank's list updates what it must and can be taken back. Passes stay in a topological order, of which only the part between a
-/// moved pass and those that it must come behind is sorted again (after Pearce and Kelly 2006).
+/// a rank's list updates what it must and can be taken back. Passes stay in a topological order, of
+/// which only the part between a moved pass and those that it must come behind is sorted again
+/// (after Pearce and Kelly 2006).
 class OrderGraph {
  public:
   /// The lists are sound and of the instance; ranks that wait in a circle are a LogicError.
@@ -89,8 +90,8 @@ class OrderGraph {
   std::vector<int> stream_;             ///< into which it sends if several cuts share it, or -1
   std::vector<int> message_;            ///< its number in there
   std::vector<std::vector<int>> sent_;  ///< by stream: passes that send into it, in order
-  // Of the last change: passes behind which another one comes now, those whose opener is another one
-  // now, and those that open others.
+  // Of the last change: passes behind which another one comes now, those whose opener is another
+  // one now, and those that open others.
   std::vector<int> followed_, renumbered_, reopened_;
   std::vector<int> touched_;  ///< streams
   // Topological order.

@@ -80,8 +80,7 @@ void OrderGraph::sort() {
   for (const std::vector<int>& list : lists_) {
     count += list.size();
     for (const int pass : list)
-      for (const int other :
-           {before_[at(pass)], source_[at(pass)], opener_[at(before_[at(pass)])]})
+      for (const int other : {before_[at(pass)], source_[at(pass)], opener_[at(before_[at(pass)])]})
         if (other != none_) ++waits_for[at(pass)];
   }
   for (const std::vector<int>& list : lists_)

@@ -55,7 +55,9 @@ Rule rule_of(const Instance& instance, const Travel& travel) {
   const auto of_leg = [&](int c, int even, int odd) {
     return legs[static_cast<std::size_t>(c)] % 2 == 0 ? even : odd;
   };
-  const auto planned = [&](int c) -> auto& { return rule.planned[static_cast<std::size_t>(c)]; };
+  const auto planned = [&](int c) -> auto& {
+    return rule.planned[static_cast<std::size_t>(c)];
+  };
   Ticks now = 0;
   for (int c = 0; c < instance.length(); ++c) {
     const InstanceChunk& chunk = instance.chunk(c);
@@ -84,9 +86,12 @@ Rule rule_of(const Instance& instance, const Travel& travel) {
 
 void try_rule(const Instance& instance, ListScheduler& scheduler, const Rule& rule,
               std::vector<TriedRule>& tried) {
-  for (const Caution caution :
-       {Caution{0, 100}, {0, 50}, {1, 100}, {1, 50}, {instance.micro_batches, 100},
-        {instance.micro_batches, 50}}) {
+  for (const Caution caution : {Caution{0, 100},
+                                {0, 50},
+                                {1, 100},
+                                {1, 50},
+                                {instance.micro_batches, 100},
+                                {instance.micro_batches, 50}}) {
     Rule other = rule;
     other.patience = caution.patience;
     for (int& most : other.most_in_flight) most += caution.more;

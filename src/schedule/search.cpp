@@ -31,7 +31,8 @@ class Search {
   std::optional<Seconds> consider(const Order& order);
   void add_start(const ListSchedule& made);
   bool is_optimal() const { return order_ && step_ <= bound_ * (1 + kTolerance); }
-  Ticks target() const { return instance_.ticks(bound_ * (1 + kTolerance)); }
+  /// Rounded so that the last digits of the bound, which depend on the machine, do not count.
+  Ticks target() const { return instance_.ticks(bound_ * (1 + kTolerance)) >> 12U << 12U; }
 
   static constexpr double kTolerance = 1e-6;  // by which times in ticks are off at most
   static constexpr int kFewPasses = 256;      // an order of fewer is given as many moves
@@ -93,10 +94,9 @@ void Search::schedule_lists() {
   changed.reserve(kBriefChanges + 1);
   const auto change = [&](const TriedRule& start, int tries) {
     if (is_optimal()) return;
-    changed.push_back(change_rule(instance_, scheduler, start,
-                                  {.tries = tries,
-                                   .target = target(),
-                                   .seed = effort_.seed * 100 + changed.size()}));
+    changed.push_back(change_rule(
+        instance_, scheduler, start,
+        {.tries = tries, .target = target(), .seed = effort_.seed * 100 + changed.size()}));
     if (changed.back().made.step < best->made.step) best = &changed.back();
     add_start(changed.back().made);
   };

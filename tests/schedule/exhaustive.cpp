@@ -231,8 +231,8 @@ long Trials::least_end(const Partial& partial) const {
                                                     workload_.chunks[chunk - 1].ahead));
     for (int i = partial.begun[chunk][kB]; i < workload_.micro_batches; ++i)
       if (partial.begun[chunk][kF] > i)
-        most = std::max(most,
-                        partial.ready[static_cast<std::size_t>(pass_of(chunk, kB, i))] + home[chunk]);
+        most = std::max(
+            most, partial.ready[static_cast<std::size_t>(pass_of(chunk, kB, i))] + home[chunk]);
   }
   long way = 0;
   for (std::size_t chunk = chunks_; chunk-- > 0;) {
@@ -241,10 +241,10 @@ long Trials::least_end(const Partial& partial) const {
     way += time(chunk, kF);
     const int next = partial.begun[chunk][kF];
     if (next < workload_.micro_batches)
-      most = std::max(
-          most, std::max(partial.free[rank_of(chunk)],
-                         partial.ready[static_cast<std::size_t>(pass_of(chunk, kF, next))]) +
-                    way);
+      most = std::max(most,
+                      std::max(partial.free[rank_of(chunk)],
+                               partial.ready[static_cast<std::size_t>(pass_of(chunk, kF, next))]) +
+                          way);
   }
   return std::max(most, *std::max_element(work.begin(), work.end()));
 }

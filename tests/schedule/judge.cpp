@@ -57,14 +57,17 @@ class Run {
     const bool takes = !is_weights && pass.chunk != (is_forward ? 0 : last);
     if (takes) {
       if (!arrivals_.contains(taken)) return false;
-      begin = std::max(begin, arrivals_.at(taken) -
-                                  (is_forward ? 0 : static_cast<long>(costs.ahead.count())));
+      begin = std::max(
+          begin, arrivals_.at(taken) - (is_forward ? 0 : static_cast<long>(costs.ahead.count())));
     }
     ++next_[rank];
     opener_[rank].reset();
     if (takes) begins_[taken] = begin;
     hold(rank, pass.kind, costs);
-    double time = (is_forward ? costs.forward : is_weights ? costs.weights : costs.backward).count();
+    double time = (is_forward   ? costs.forward
+                   : is_weights ? costs.weights
+                                : costs.backward)
+                      .count();
     if (pass.kind == Pass::Kind::kBackward) time += costs.weights.count();
     free_[rank] = begin + static_cast<long>(time);
     if (is_forward && pass.chunk < last) send(rank, true, pass.chunk + 1, counts.forwards);

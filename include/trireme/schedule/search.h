@@ -70,9 +70,10 @@ struct SearchedOrder {
 };
 
 /// The fastest order found: list schedules by several rules, by changes of the best of these, then
-/// local search from the best schedules until the bound or the effort is reached. The same on every machine. Nothing where not even
-/// one micro-batch fits on some rank. `also`: orders that are sound for this placement to begin
-/// with, too, such as those of named schedules; those that do not fit are left out.
+/// local search from the best schedules until the bound or the effort is reached. The same on every
+/// machine. Nothing where not even one micro-batch fits on some rank. `also`: orders that are sound
+/// for this placement to begin with, too, such as those of named schedules; those that do not fit
+/// are left out.
 std::optional<SearchedOrder> search(const Workload& workload, const SearchEffort& effort,
                                     const std::vector<Order>& also = {});
 
