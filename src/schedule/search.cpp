@@ -38,8 +38,8 @@ class Search {
   static constexpr int kFewPasses = 256;      // an order of fewer is given as many moves
   static constexpr int kHeat = 30;            // in periods, times passes and five: see Annealing
   static constexpr int kFirstRules = 3;       // usual rules that are changed,
-  static constexpr int kBriefChanges = 6;     // so often altogether,
-  static constexpr int kBriefShare = 18;      // each with this part of all tries
+  static constexpr int kBriefChanges = 12;    // so often altogether,
+  static constexpr int kBriefShare = 24;      // each with this part of all tries
 
   const Workload& workload_;
   SearchEffort effort_;
