@@ -65,6 +65,7 @@ std::vector<Case> cases() {
   for (const double room : {8, 4}) all.push_back({8, 2, 64, 1, 1.09, 0.91, room});
   all.push_back({8, 2, 24, 1, 1, 1, 8, true});
   all.push_back({8, 1, 24, 1, 1, 1, 8});
+  all.push_back({16, 2, 48, 1, 1.09, 0.91, 8});
   return all;
 }
 

@@ -18,7 +18,7 @@ class RuleChanger {
 
   void change(Rule& rule) {
     do {
-      const int what = random_.below(12);
+      const int what = random_.below(14);
       if (what < 5)
         shift(rule);
       else if (what < 8)
@@ -27,8 +27,12 @@ class RuleChanger {
         defer_weights(rule);
       else if (what < 10)
         rule.patience = 25 * random_.below(8);
-      else
+      else if (what < 12)
         delay_rest(rule);
+      else if (what < 13)
+        wait_for_plan(rule);
+      else
+        rule.period = instance_.period() * (95 + random_.below(35)) / 100;
     } while (random_.below(3) == 0);
   }
 
@@ -89,6 +93,12 @@ class RuleChanger {
       if (from_forward && c >= first) rule.planned[at(c)][kForwardPhase] += by;
       if (from_forward || c <= last) rule.planned[at(c)][kBackwardPhase] += by;
     }
+  }
+
+  /// Ranks wait for planned times, or for some time before them, or not at all.
+  void wait_for_plan(Rule& rule) {
+    const bool waits = random_.below(3) != 0;
+    rule.early = waits ? instance_.period() * random_.below(17) / 8 : kNever;
   }
 
   static std::size_t at(int index) { return static_cast<std::size_t>(index); }

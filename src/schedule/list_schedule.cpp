@@ -38,7 +38,7 @@ std::optional<ListSchedule> ListScheduler::run(const Rule& rule, Ticks limit) {
   reset();
   while (!events_.empty() && least_step_ <= limit) {
     const auto [time, rank] = events_.top();
-    events_.pop();
+    while (!events_.empty() && events_.top() == Event(time, rank)) events_.pop();
     now_ = time;
     if (ranks_[at(rank)].free_at <= now_) begin_one(rank);
   }
@@ -70,29 +70,35 @@ void ListScheduler::reset() {
 }
 
 /// Begins a pass on a rank that is free now, if one may and it is better than to wait.
-bool ListScheduler::begin_one(int rank) {
+void ListScheduler::begin_one(int rank) {
   const Candidate best = best_of(rank);
   const Candidate weights = deferred_of(rank);
-  if (best.chunk >= 0 && (weights.chunk < 0 || best.planned <= weights.planned)) {
-    begin(best.chunk, best.phase);
-    return true;
-  }
-  if (weights.chunk < 0) return false;
+  if (best.chunk >= 0 && (weights.chunk < 0 || best.planned <= weights.planned))
+    return begin(best.chunk, best.phase);
+  if (weights.chunk < 0) return;
   const Ticks time = instance_.chunk(weights.chunk).time[kWeightsPhase];
   const bool is_overdue = best.chunk >= 0;
-  if (!is_overdue && next_ready(rank) - now_ < time / 100 * rule_->patience) return false;
-  begin(weights.chunk, kWeightsPhase);
-  return true;
+  if (is_overdue || next_ready(rank) - now_ >= time / 100 * rule_->patience)
+    begin(weights.chunk, kWeightsPhase);
 }
 
-ListScheduler::Candidate ListScheduler::best_of(int rank) const {
+ListScheduler::Candidate ListScheduler::best_of(int rank) {
   Candidate best;
+  const Ticks latest = now_ + rule_->early;
+  Ticks wake = kNever;
   for (const int chunk : instance_.chunks_of[at(rank)]) {
     for (const Phase phase : {kForwardPhase, kBackwardPhase}) {
       const Queue& one = queue(chunk, phase);
-      if (one.ready <= now_ && one.planned < best.planned && may_begin(chunk, phase))
+      if (one.ready > now_ || one.planned >= best.planned) continue;
+      if (one.planned > latest)
+        wake = std::min(wake, one.planned - rule_->early);
+      else if (may_begin(chunk, phase))
         best = {chunk, phase, one.planned};
     }
+  }
+  if (wake < kNever && wake != ranks_[at(rank)].wakes_at) {
+    ranks_[at(rank)].wakes_at = wake;
+    events_.emplace(wake, rank);
   }
   return best;
 }
@@ -174,7 +180,10 @@ Ticks ListScheduler::next_ready(int rank) const {
   Ticks next = kNever;
   for (const int chunk : instance_.chunks_of[at(rank)])
     for (const Phase phase : {kForwardPhase, kBackwardPhase})
-      if (const Ticks ready = queue(chunk, phase).ready; ready > now_) next = std::min(next, ready);
+      if (const Ticks ready =
+              std::max(queue(chunk, phase).ready, queue(chunk, phase).planned - rule_->early);
+          ready > now_)
+        next = std::min(next, ready);
   return next;
 }
 

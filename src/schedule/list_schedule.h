@@ -27,6 +27,8 @@ struct Rule {
   /// A W begins before its planned time where nothing else may and what is known to come next is
   /// farther away than this many percent of the W.
   int patience = 100;
+  /// A forward or backward does not begin earlier than this before its planned time.
+  Ticks early = kNever;
 };
 
 struct ListSchedule {
@@ -60,6 +62,7 @@ class ListScheduler {
     Ticks left = 0;             ///< time of passes still to run
     std::int64_t held = 0;      ///< bytes
     std::int64_t deferred = 0;  ///< those of them that W's give back
+    Ticks wakes_at = 0;         ///< to begin what it may not begin earlier
   };
   struct Candidate {
     int chunk = -1;
@@ -74,8 +77,8 @@ class ListScheduler {
   using Event = std::pair<Ticks, int>;  ///< a rank may have something to begin
 
   void reset();
-  bool begin_one(int rank);
-  Candidate best_of(int rank) const;
+  void begin_one(int rank);
+  Candidate best_of(int rank);
   Candidate deferred_of(int rank) const;
   bool may_begin(int chunk, Phase phase) const;
   bool is_safe(int chunk) const;

@@ -31,14 +31,15 @@ class Search {
   std::optional<Seconds> consider(const Order& order);
   void add_start(const ListSchedule& made);
   bool is_optimal() const { return order_ && step_ <= bound_ * (1 + kTolerance); }
-  Ticks target() const { return instance_.ticks(bound_ * (1 + kTolerance)); }
+  /// Rounded so that the last digits of the bound, which depend on the machine, do not count.
+  Ticks target() const { return instance_.ticks(bound_ * (1 + kTolerance)) >> 12U << 12U; }
 
   static constexpr double kTolerance = 1e-6;  // by which times in ticks are off at most
-  static constexpr int kFewPasses = 256;
-  static constexpr int kHeat = 58;         // of the period: 0.2 of 0.03 periods / 3 at 1152 passes
-  static constexpr int kFirstRules = 3;    // usual rules that are changed,
-  static constexpr int kBriefChanges = 6;  // so often altogether,
-  static constexpr int kBriefShare = 18;   // each with this part of all tries
+  static constexpr int kFewPasses = 256;      // an order of fewer is given as many moves
+  static constexpr int kHeat = 30;            // in periods, times passes and five: see Annealing
+  static constexpr int kFirstRules = 3;       // usual rules that are changed,
+  static constexpr int kBriefChanges = 12;    // so often altogether,
+  static constexpr int kBriefShare = 24;      // each with this part of all tries
 
   const Workload& workload_;
   SearchEffort effort_;
