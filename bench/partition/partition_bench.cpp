@@ -11,11 +11,15 @@
 //                                    folder (questions whose name has PART in it): digest, step and
 //                                    seconds of planning, as a table to FILE
 //   partition_bench compare FILE FILE       two such tables
+//   partition_bench schedules CONFIGS       several chunks on a rank: steps of `auto` and of named
+//                                    schedules at several budgets, beside the bounds of their
+//                                    orders
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "corpus.h"
 #include "partition/every_cut.h"
 #include "partition/instances.h"
+#include "schedules.h"
 
 #include "trireme/core/text.h"
 #include "trireme/io/file.h"
@@ -356,7 +360,9 @@ int main(int argc, char** argv) {
   if (what == "optimum" && argc > 2) return optimum(std::stoi(argv[2]));
   if (what == "corpus" && argc > 3) return plan_corpus(argv[2], argv[3], argc > 4 ? argv[4] : "");
   if (what == "compare" && argc > 3) return compare_corpora(argv[2], argv[3]);
+  if (what == "schedules" && argc > 2) return compare_schedules(argv[2]);
   std::cerr << "partition_bench scaling [FILE] | gains CONFIGS [CHAIN] | random COUNT | optimum "
-               "COUNT | corpus CONFIGS FILE [PART] | compare FILE FILE\n";
+               "COUNT | corpus CONFIGS FILE [PART] | compare FILE FILE | "
+               "schedules CONFIGS\n";
   return 2;
 }

@@ -119,6 +119,7 @@ void read_prediction(Plan& plan, const io::Node& node) {
   read(map, "step_s", plan.step);
   if (const auto bubble = map.optional("bubble")) plan.bubble = bubble->number(-1, 1);
   read(map, "recompute_s", plan.recompute);
+  read(map, "order_bound_s", plan.order_bound);
   if (const auto energy = map.optional("energy_j"))
     plan.energy = Joules(energy->number(0, kMostJoules));
   map.finish();

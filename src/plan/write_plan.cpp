@@ -54,6 +54,9 @@ std::string to_json(const Plan& plan) {
       plan.optimizer_shards == 1 ? "" : concat(",\n \"optimizer_shards\": ", plan.optimizer_shards),
       ",\n \"predicted\": {\"step_s\": ", number(plan.step.count()),
       ", \"bubble\": ", number(plan.bubble), ", \"recompute_s\": ", number(plan.recompute.count()),
+      plan.order_bound == Seconds(0)
+          ? ""
+          : concat(", \"order_bound_s\": ", number(plan.order_bound.count())),
       plan.energy == Joules(0) ? "" : concat(", \"energy_j\": ", number(plan.energy.count())),
       "},\n \"stages\": ", block(stages),
       order.empty() ? "" : concat(",\n \"order\": ", block(order)),

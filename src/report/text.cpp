@@ -137,6 +137,10 @@ std::string plan_text(const plan::Plan& plan, const chain::Chain& chain,
   text += concat("solver    ", plan.solver, "\n");
   text += concat("time      ", time_text(plan.step), " per step, ",
                  over_ideal_text(plan.step, ideal), "\n");
+  if (plan.order_bound > Seconds(0))
+    text += concat("order     searched; no order of these passes takes less than ",
+                   time_text(plan.order_bound), ", ",
+                   percent_text(1 - plan.order_bound / plan.step), " less\n");
   text += concat("recompute ", time_text(plan.recompute), " per step, summed over ranks\n");
   text += energy_text(plan, simulation);
   text += updates_text(plan);

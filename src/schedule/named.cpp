@@ -35,10 +35,11 @@ using Kind = Pass::Kind;
 
 void require_shape(std::string_view of, PipelineShape shape);
 
+/// Whole backwards on chunks that are not split.
+std::vector<Pass> with_whole(std::vector<Pass> passes, const std::vector<bool>& split);
+
 /// What its paper says, for one chunk on a rank.
 Order one_chunk_each(std::string_view name, int ranks, int micro_batches);
-/// Whole backwards on chunks that are not split.
-void make_whole(Order& order, const std::vector<bool>& split);
 
 /// `warm_up` forwards, then forward and backward alternately, then the remaining backwards; with
 /// `deferred`, backwards in two parts.
@@ -129,7 +130,7 @@ Order order_of(const NamedSchedule& schedule, int ranks, int per_rank, int micro
   if (!split.empty()) {
     ensure(split.size() == placement_of(schedule, ranks, per_rank).size(),
            "order_of() needs to know of each chunk whether it is split");
-    make_whole(order, split);
+    for (std::vector<Pass>& passes : order) passes = with_whole(passes, split);
   }
   return order;
 }
@@ -176,6 +177,20 @@ Order forwards_only(const Placement& placement, int micro_batches) {
   return on_ranks(by_chunk, placement);
 }
 
+Order with_parts(const Order& order, const std::vector<bool>& split) {
+  Order parts;
+  for (const std::vector<Pass>& passes : order) {
+    std::vector<Pass>& of_rank = parts.emplace_back();
+    for (const Pass pass : with_whole(passes, split)) {
+      of_rank.push_back(pass);
+      if (pass.kind != Kind::kBackward || !split[static_cast<std::size_t>(pass.chunk)]) continue;
+      of_rank.back().kind = Kind::kBackwardInput;
+      of_rank.push_back({.kind = Kind::kBackwardWeights, .chunk = pass.chunk});
+    }
+  }
+  return parts;
+}
+
 int usual_in_flight(std::string_view schedule, PipelineShape shape, int k) {
   return schedule == "gpipe" ? shape.micro_batches
                              : std::min(shape.stages - k, shape.micro_batches);
@@ -208,14 +223,13 @@ Order one_chunk_each(std::string_view name, int ranks, int micro_batches) {
   return one_f_one_b_with(in_flight, micro_batches, deferred);
 }
 
-void make_whole(Order& order, const std::vector<bool>& split) {
+std::vector<Pass> with_whole(std::vector<Pass> passes, const std::vector<bool>& split) {
   const auto is_split = [&](Pass pass) { return split[static_cast<std::size_t>(pass.chunk)]; };
-  for (std::vector<Pass>& passes : order) {
-    std::erase_if(
-        passes, [&](Pass pass) { return pass.kind == Kind::kBackwardWeights && !is_split(pass); });
-    for (Pass& pass : passes)
-      if (pass.kind == Kind::kBackwardInput && !is_split(pass)) pass.kind = Kind::kBackward;
-  }
+  std::erase_if(passes,
+                [&](Pass pass) { return pass.kind == Kind::kBackwardWeights && !is_split(pass); });
+  for (Pass& pass : passes)
+    if (pass.kind == Kind::kBackwardInput && !is_split(pass)) pass.kind = Kind::kBackward;
+  return passes;
 }
 
 std::vector<Pass> alternate(int chunk, int warm_up, int micro_batches,

@@ -200,7 +200,7 @@ TEST(ReadPlan, RefusesABrokenHead) {
       {head + ",\n\"stage\": []}", "1: stages is missing, but there is 'stage'"},
       {head + ",\n\"stages\": [],\n\"predicted\": {\"step\": 1}}",
        "6: predicted.step is not a key here (known: step_s, bubble, recompute_s, "
-       "energy_j)"},
+       "order_bound_s, energy_j)"},
       {head + ",\n\"stages\": [],\n\"predicted\": {\"step_s\": -1}}",
        "6: predicted.step_s is -1, must be a time such as 1.5ms or 60 (seconds)"},
       {head + ",\n\"stages\": [],\n\"rank\": 1}",

@@ -113,6 +113,9 @@ struct Plan {
   /// chain::sharded(). 1: every replica has all.
   int optimizer_shards = 1;
   Seconds step{0};
+  /// Lower bound on the step of any order of passes for this placement, cut and these programs
+  /// (schedule::bound); 0 where the order was not searched.
+  Seconds order_bound{0};
   double bubble = 0;
   Seconds recompute{0};           ///< of one step, summed over ranks
   Joules energy{0};               ///< of one step, summed over ranks; 0: not known

@@ -62,6 +62,10 @@ Order gpipe(PipelineShape shape);
 /// would, the earliest micro-batch first.
 Order forwards_only(const Placement& placement, int micro_batches);
 
+/// The order with backwards in two parts on the chunks that are `split`, and whole ones on the
+/// others: a "B" becomes "I" and "W" next to each other, an "I" a "B", whose "W" goes.
+Order with_parts(const Order& order, const std::vector<bool>& split);
+
 /// Usual number of micro-batches in flight of stage k (0-based) of "1f1b" or "gpipe".
 int usual_in_flight(std::string_view schedule, PipelineShape shape, int k);
 

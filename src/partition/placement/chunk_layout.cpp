@@ -9,15 +9,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 namespace trireme::partition {
 namespace {
 
-/// The second part of a backward, and what the first leaves for it.
+/// The second part of a backward, what the first leaves for it, and what that needs beside what is
+/// held before it.
 struct Deferred {
   Seconds weights;
-  Bytes pending;
+  Bytes pending, input_transient;
 };
 
 Deferred deferred_of(const chain::Chain& chain, chain::LayerRange layers) {
@@ -26,8 +28,66 @@ Deferred deferred_of(const chain::Chain& chain, chain::LayerRange layers) {
     const chain::SplitBackward parts = chain.layer(i).in_parts();
     sum.weights += parts.weights;
     sum.pending += parts.pending;
+    sum.input_transient = std::max(sum.input_transient, parts.input_transient);
   }
   return sum;
+}
+
+/// By chunk of a rank, micro-batches that it holds something of.
+using Counts = std::vector<int>;
+
+bool is_within(const Counts& one, const Counts& other) {
+  return std::equal(one.begin(), one.end(), other.begin(), std::less_equal<>());
+}
+
+/// What these passes hold at once, without what is within others.
+std::vector<Counts> most_held(const std::vector<schedule::Pass>& passes,
+                              const std::vector<int>& chunks) {
+  std::vector<Counts> most;
+  Counts now(chunks.size());
+  for (const schedule::Pass pass : passes) {
+    const auto place = static_cast<std::size_t>(
+        std::find(chunks.begin(), chunks.end(), pass.chunk) - chunks.begin());
+    if (schedule::gives_weights(pass.kind)) --now[place];
+    if (pass.kind != schedule::Pass::Kind::kForward) continue;
+    ++now[place];
+    if (std::any_of(most.begin(), most.end(),
+                    [&](const Counts& other) { return is_within(now, other); }))
+      continue;
+    std::erase_if(most, [&](const Counts& other) { return is_within(other, now); });
+    most.push_back(now);
+  }
+  return most;
+}
+
+/// One choice for each chunk: the least sum of times with which all of `held`, and what the working
+/// chunk needs beyond it, is within the memory; empty if there are none.
+std::vector<const Prepared*> least_time(const std::vector<const std::vector<Prepared>*>& choices,
+                                        const std::vector<Counts>& held, Bytes memory) {
+  std::vector<const Prepared*> chosen, best;
+  Seconds least = kNever;
+  const std::function<void(Seconds)> choose = [&](Seconds time) {
+    if (time >= least) return;
+    if (chosen.size() < choices.size()) {
+      for (const Prepared& choice : *choices[chosen.size()]) {
+        chosen.push_back(&choice);
+        choose(time + choice.needs.time());
+        chosen.pop_back();
+      }
+      return;
+    }
+    Bytes beyond;
+    for (const Prepared* const one : chosen) beyond = std::max(beyond, one->needs.beyond_kept());
+    for (const Counts& counts : held) {
+      Bytes sum = beyond;
+      for (std::size_t i = 0; i < counts.size(); ++i) sum += chosen[i]->needs.kept * counts[i];
+      if (sum > memory) return;
+    }
+    least = time;
+    best = chosen;
+  };
+  choose(Seconds(0));
+  return best;
 }
 
 }  // namespace
@@ -65,22 +125,39 @@ Bytes ChunkLayout::memory(int rank) const {
   return whole - fixed_bytes(question, rank, runs).held - channels;
 }
 
-std::optional<ChunkLayout::Programs> ChunkLayout::programs(const std::vector<int>& in_flight,
+ChunkLayout::Programs ChunkLayout::keep_all() {
+  Programs found;
+  for (int chunk = 0; chunk < chunks(); ++chunk)
+    found.push_back(
+        &options_.several(layers(chunk), kUnlimited, 1, StageOptions::How::kQuick).back());
+  return found;
+}
+
+std::optional<ChunkLayout::Programs> ChunkLayout::programs(const schedule::Order& order,
                                                            StageOptions::How how) {
   Programs found(cut_.size(), nullptr);
-  for (std::size_t rank = 0; rank < memory_.size(); ++rank) {
-    std::vector<StageOptions::Asked> asked;
-    std::vector<int> of_rank;
-    for (int chunk = 0; chunk < chunks(); ++chunk) {
-      if (std::cmp_not_equal(placement_[at(chunk)], rank)) continue;
-      asked.push_back({layers(chunk), in_flight[at(chunk)]});
-      of_rank.push_back(chunk);
-    }
-    const auto chosen = options_.shared(asked, memory_[rank], how);
-    if (!chosen) return std::nullopt;
-    for (std::size_t i = 0; i < of_rank.size(); ++i) found[at(of_rank[i])] = (*chosen)[i];
-  }
+  for (std::size_t rank = 0; rank < order.size(); ++rank)
+    if (!add_programs(rank, order[rank], how, found)) return std::nullopt;
   return found;
+}
+
+bool ChunkLayout::add_programs(std::size_t rank, const std::vector<schedule::Pass>& passes,
+                               StageOptions::How how, Programs& found) {
+  std::vector<int> of_rank;
+  for (int chunk = 0; chunk < chunks(); ++chunk)
+    if (std::cmp_equal(placement_[at(chunk)], rank)) of_rank.push_back(chunk);
+  const std::vector<Counts> most = most_held(passes, of_rank);
+  std::vector<const std::vector<Prepared>*> choices;
+  for (std::size_t i = 0; i < of_rank.size(); ++i) {
+    int count = 1;
+    for (const Counts& counts : most) count = std::max(count, counts[i]);
+    choices.push_back(&options_.several(layers(of_rank[i]), memory_[rank], count, how));
+    if (choices.back()->empty()) return false;
+  }
+  const std::vector<const Prepared*> best = least_time(choices, most, memory_[rank]);
+  if (best.empty()) return false;
+  for (std::size_t i = 0; i < of_rank.size(); ++i) found[at(of_rank[i])] = best[i];
+  return true;
 }
 
 plan::Infeasible ChunkLayout::lack(const std::vector<int>& in_flight) const {
@@ -142,16 +219,19 @@ schedule::Workload ChunkLayout::workload(const Programs& programs,
     const int rank = placement_[at(chunk)];
     const double speed = room_.speed(rank);
     const Seconds weights = weights_of(one, chunk);
-    workload.chunks.push_back({.forward = one.needs.forward / speed,
-                               .backward = one.needs.backward / speed - weights,
-                               .weights = weights,
-                               .ahead = ahead(question.chain, one.program) / speed,
-                               .kept = one.needs.kept,
-                               .pending = weights > Seconds(0)
-                                              ? deferred_of(question.chain, layers(chunk)).pending
-                                              : Bytes(0),
-                               .forward_more = one.needs.beyond_kept(),
-                               .backward_more = one.needs.beyond_kept()});
+    const bool is_split = weights > Seconds(0);
+    const Deferred deferred = deferred_of(question.chain, layers(chunk));
+    const Bytes more = one.needs.beyond_kept();
+    const Bytes gradient = question.chain.output(cut_[at(chunk)]);
+    workload.chunks.push_back(
+        {.forward = one.needs.forward / speed,
+         .backward = one.needs.backward / speed - weights,
+         .weights = weights,
+         .ahead = ahead(question.chain, one.program) / speed,
+         .kept = one.needs.kept,
+         .pending = is_split ? deferred.pending : Bytes(0),
+         .forward_more = more,
+         .backward_more = is_split ? std::max(more, gradient + deferred.input_transient) : more});
     if (chunk + 1 == chunks()) break;
     const int next = placement_[at(chunk + 1)];
     workload.messages.push_back(

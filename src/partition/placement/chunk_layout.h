@@ -23,9 +23,11 @@ class ChunkLayout {
   /// Both must outlive it.
   ChunkLayout(const StageRoom& room, StageOptions& options, schedule::Placement placement, Cut cut);
 
-  /// The programs with the least time by chunk, with room for that many micro-batches of each in
-  /// flight; empty if there are none.
-  std::optional<Programs> programs(const std::vector<int>& in_flight, StageOptions::How how);
+  /// Programs that keep everything.
+  Programs keep_all();
+  /// The programs with which each rank takes the least time for a micro-batch of each of its chunks
+  /// and has room for all that the order holds at once; empty if there are none.
+  std::optional<Programs> programs(const schedule::Order& order, StageOptions::How how);
 
   /// What an order of passes must know; `less`: bytes that each rank is to leave free.
   schedule::Workload workload(const Programs& programs, const std::vector<Bytes>& less) const;
@@ -49,6 +51,9 @@ class ChunkLayout {
   /// The rank's memory for programs and what they keep; kUnlimited without a budget.
   Bytes memory(int rank) const;
   Seconds weights_of(const Prepared& prepared, int chunk) const;
+  /// Adds the least programs of a rank's chunks to `found`; false if there are none.
+  bool add_programs(std::size_t rank, const std::vector<schedule::Pass>& passes,
+                    StageOptions::How how, Programs& found);
 
   const StageRoom& room_;
   StageOptions& options_;

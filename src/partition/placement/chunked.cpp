@@ -13,6 +13,7 @@
 #include <array>
 #include <cmath>
 #include <deque>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,36 +23,43 @@ namespace {
 
 /// Numbers of chunks on a rank that are tried.
 constexpr std::array kPerRank{2, 4};
-/// Shares of the micro-batches that fill the ranks for which programs are made; fewer keep more of
-/// each.
+/// Shares of what the chunks keep of all micro-batches that fill the ranks; the order for a share
+/// says how many programs must have room for.
 constexpr std::array kShares{1.0, 0.8, 0.65, 0.5, 0.4, 0.3, 0.2};
 /// Memory sizes for which programs of chunks are made.
 constexpr int kLevels = 6;
 /// Passes of a step above which orders take long to search.
 constexpr int kMostPasses = 20'000;
-/// Candidates whose orders are compared, and those that are searched closely.
-constexpr std::size_t kCompared = 10, kSearched = 3;
+/// Candidates for each number of chunks whose orders are searched closely.
+constexpr std::size_t kSearched = 2;
 /// Rounds of programs for the order and an order for the programs.
 constexpr int kRounds = 2;
 /// Most retries with less memory for a plan over a budget.
 constexpr int kTightenings = 5;
 /// The name of a searched order in plans.
 constexpr const char* kName = "searched";
-constexpr schedule::SearchEffort kQuick{.moves_per_pass = 0};
+constexpr schedule::SearchEffort kQuick{.rules = 500, .moves_per_pass = 0};
+constexpr schedule::SearchEffort kUsual{.rules = 3000, .moves_per_pass = 20};
 
-/// By chunk, how many micro-batches are in flight where each rank holds `share` of as many as fill
-/// it: a chunk's live as long as its micro-batch takes to the end of the chain and back.
-std::vector<int> in_flight_of(const schedule::Placement& placement, int micro_batches,
-                              double share) {
-  const auto chunks = static_cast<int>(placement.size());
-  const int ranks = schedule::ranks_of(placement);
-  std::vector<int> all(at(ranks)), counts;
-  for (int chunk = 0; chunk < chunks; ++chunk) all[at(placement[at(chunk)])] += chunks - chunk;
+/// By rank, the bytes that this share of all micro-batches which fill the ranks takes: a chunk's
+/// live as long as a micro-batch takes from there to the end of the chain and back.
+std::vector<Bytes> room_for(const schedule::Workload& workload, double share) {
+  const auto chunks = static_cast<int>(workload.placement.size());
+  const int ranks = schedule::ranks_of(workload.placement);
+  std::vector<double> all(at(ranks)), kept(at(ranks));
+  std::vector<Bytes> least(at(ranks));
   for (int chunk = 0; chunk < chunks; ++chunk) {
-    const double count = share * chunks * (chunks - chunk) / all[at(placement[at(chunk)])];
-    counts.push_back(std::clamp(static_cast<int>(std::ceil(count)), 1, micro_batches));
+    const schedule::ChunkCosts& costs = workload.chunks[at(chunk)];
+    const std::size_t rank = at(workload.placement[at(chunk)]);
+    all[rank] += chunks - chunk;
+    kept[rank] += static_cast<double>(costs.kept.count()) * (chunks - chunk);
+    least[rank] += costs.kept + std::max(costs.forward_more, costs.backward_more);
   }
-  return counts;
+  std::vector<Bytes> room;
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    room.push_back(std::max(
+        least[rank], Bytes(static_cast<Bytes::rep>(share * chunks * kept[rank] / all[rank]))));
+  return room;
 }
 
 bool has_few_passes(const Question& question, int per_rank) {
@@ -59,11 +67,17 @@ bool has_few_passes(const Question& question, int per_rank) {
          3 * question.stages * per_rank * question.micro_batches <= kMostPasses;
 }
 
-/// Programs on a layout, with the lower bound on the step of every order.
+bool are_same(const ChunkLayout::Programs& some, const ChunkLayout::Programs& others) {
+  return std::equal(
+      some.begin(), some.end(), others.begin(),
+      [](const Prepared* one, const Prepared* other) { return one->program == other->program; });
+}
+
+/// Programs on a layout, with an order for them.
 struct Candidate {
   ChunkLayout* layout = nullptr;
   ChunkLayout::Programs programs;
-  Seconds bound;
+  schedule::SearchedOrder found;
 };
 
 class Searched {
@@ -72,56 +86,70 @@ class Searched {
       : room_(room), options_(room, policy, kLevels), least_(least) {}
 
   std::optional<plan::Plan> best() {
-    std::vector<Candidate> candidates = hopeful();
-    compare(candidates);
-    for (const Candidate& one : candidates) {
-      schedule::Order order;
-      build(one, {}, order);
-      refine(*one.layout, order);
-    }
+    for (const Candidate& one : hopeful()) refine(one);
+    if (best_ && best_->found.step > best_->found.bound) build(*best_, {});
     return std::move(plan_);
   }
 
  private:
   using How = StageOptions::How;
 
-  /// Candidates that may beat the best plan, the one with the least bound first.
+  /// For each number of chunks the candidates with the shortest steps by list schedules, of which
+  /// more chunks need more search.
   std::vector<Candidate> hopeful() {
     std::vector<Candidate> found;
     for (const int per_rank : kPerRank) {
       if (!has_few_passes(room_.question(), per_rank)) continue;
       const schedule::Placement placement = schedule::v_shaped(room_.question().stages, per_rank);
       layouts_.emplace_back(room_, options_, placement, balanced_chunks(room_, placement));
-      for (const double share : kShares) {
-        const auto counts = in_flight_of(placement, room_.question().micro_batches, share);
-        auto programs = layouts_.back().programs(counts, How::kQuick);
-        if (!programs || (!found.empty() && found.back().programs == *programs)) continue;
-        const Seconds bound = schedule::bound(layouts_.back().workload(*programs, free_));
-        if (bound < least_ * (1 - kGain))
-          found.push_back({&layouts_.back(), *std::move(programs), bound});
-      }
+      std::vector<Candidate> some = candidates(layouts_.back());
+      std::stable_sort(some.begin(), some.end(), [](const Candidate& a, const Candidate& b) {
+        return a.found.step < b.found.step;
+      });
+      some.resize(std::min(some.size(), kSearched));
+      std::move(some.begin(), some.end(), std::back_inserter(found));
     }
-    std::stable_sort(found.begin(), found.end(),
-                     [](const Candidate& a, const Candidate& b) { return a.bound < b.bound; });
-    found.resize(std::min(found.size(), kCompared));
     return found;
   }
 
-  /// Keeps the candidates for which list schedules give the shortest steps.
-  void compare(std::vector<Candidate>& candidates) const {
-    for (Candidate& one : candidates) {
-      const auto found = schedule::search(one.layout->workload(one.programs, free_), kQuick);
-      one.bound = found ? found->step : kNever;
+  /// Programs that keep everything, for which the order alone spares memory, and programs for what
+  /// orders of those hold that spare more or less of it.
+  std::vector<Candidate> candidates(ChunkLayout& layout) {
+    std::vector<Candidate> found;
+    const auto add = [&](ChunkLayout::Programs programs) {
+      const auto is_same = [&](const Candidate& other) {
+        return are_same(other.programs, programs);
+      };
+      if (std::any_of(found.begin(), found.end(), is_same)) return;
+      auto best = schedule::search(layout.workload(programs, free_), kQuick);
+      if (best && best->bound < least_)
+        found.push_back({&layout, std::move(programs), *std::move(best)});
+    };
+    add(layout.keep_all());
+    schedule::Workload kept = layout.workload(layout.keep_all(), free_);
+    for (const double share : kShares) {
+      if (kept.room.empty()) break;
+      kept.room = room_for(kept, share);
+      const auto order = schedule::search(kept, kQuick);
+      auto programs = order ? layout.programs(order->order, How::kQuick) : std::nullopt;
+      if (programs) add(*std::move(programs));
     }
-    std::stable_sort(candidates.begin(), candidates.end(),
-                     [](const Candidate& a, const Candidate& b) { return a.bound < b.bound; });
-    candidates.resize(std::min(candidates.size(), kSearched));
+    return found;
   }
 
-  /// Searches an order for the candidate until the simulator finds that it fits, and keeps the plan
-  /// if it is the best so far. `order`: the one that was found.
-  void build(const Candidate& one, const std::vector<schedule::Order>& also,
-             schedule::Order& order) {
+  /// An order for the candidate's programs, then programs for what it holds, and so on.
+  void refine(Candidate one) {
+    for (int round = 0; round < kRounds; ++round) {
+      if (!build(one, kUsual)) return;
+      auto programs = one.layout->programs(one.found.order, How::kCareful);
+      if (!programs || are_same(*programs, one.programs)) return;
+      one.programs = *std::move(programs);
+    }
+  }
+
+  /// Searches an order for the candidate until the simulator finds that it fits, beginning with the
+  /// order that it has. Keeps the plan if it is the best so far; returns whether it is.
+  bool build(Candidate& one, const schedule::SearchEffort& effort) {
     std::vector<Bytes> less = free_;
     auto found = tightened(room_.question(), kTightenings, less,
                            [&](const std::vector<Bytes>& now_less) -> std::optional<Simulated> {
@@ -129,28 +157,22 @@ class Searched {
                                  one.layout->workload(one.programs, now_less);
                              if (schedule::bound(workload) >= least_ * (1 - kGain))
                                return std::nullopt;
-                             auto searched = schedule::search(workload, {}, also);
+                             auto searched = schedule::search(workload, effort, also(one));
                              if (!searched) return std::nullopt;
-                             order = std::move(searched->order);
-                             return one.layout->judge(one.programs, order, kName);
+                             one.found = *std::move(searched);
+                             return one.layout->judge(one.programs, one.found.order, kName);
                            });
-    if (!found || found->plan.step >= least_ * (1 - kGain)) return;
+    if (!found || found->plan.step >= least_ * (1 - kGain)) return false;
     least_ = found->plan.step;
     plan_ = std::move(found->plan);
+    plan_->order_bound = one.found.bound;
+    best_ = one;
+    return true;
   }
 
-  /// Makes programs for what the order holds, and an order for these.
-  void refine(ChunkLayout& layout, schedule::Order order) {
-    for (int round = 0; round < kRounds && !order.empty(); ++round) {
-      const Seconds before = least_;
-      auto programs =
-          layout.programs(schedule::in_flight(order, layout.placement()), How::kCareful);
-      if (!programs) return;
-      const Seconds bound = schedule::bound(layout.workload(*programs, free_));
-      const std::vector<schedule::Order> also{std::exchange(order, {})};
-      build({&layout, *std::move(programs), bound}, also, order);
-      if (least_ >= before) return;
-    }
+  /// The candidate's order, where that still has the parts of backwards that its programs have.
+  std::vector<schedule::Order> also(const Candidate& one) const {
+    return {with_parts(one.found.order, one.layout->split(one.programs))};
   }
 
   const StageRoom& room_;
@@ -159,6 +181,7 @@ class Searched {
   const std::vector<Bytes> free_ = std::vector<Bytes>(at(room_.stages()));
   std::deque<ChunkLayout> layouts_;
   std::optional<plan::Plan> plan_;
+  std::optional<Candidate> best_;  ///< of plan_
 };
 
 }  // namespace
@@ -171,6 +194,7 @@ std::optional<plan::Plan> named_plan(const StageRoom& room, StagePolicy& policy,
                                      const schedule::NamedSchedule& schedule) {
   const Question& question = room.question();
   std::optional<plan::Plan> best;
+  bool waits_in_a_circle = false;
   StageOptions options(room, policy, kLevels);
   for (const int per_rank : schedule.per_rank == 0
                                 ? std::vector<int>(kPerRank.begin(), kPerRank.end())
@@ -181,14 +205,19 @@ std::optional<plan::Plan> named_plan(const StageRoom& room, StagePolicy& policy,
     const auto order_for = [&](const std::vector<bool>& split) {
       return order_of(schedule, question.stages, per_rank, question.micro_batches, split);
     };
-    const std::vector<int> counts = schedule::in_flight(order_for({}), placement);
-    const auto programs = layout.programs(counts, StageOptions::How::kCareful);
+    const auto programs = layout.programs(order_for({}), StageOptions::How::kCareful);
     if (!programs) continue;
     auto found =
         layout.judge(*programs, order_for(layout.split(*programs)), std::string(schedule.name));
+    waits_in_a_circle = waits_in_a_circle || !found;
     if (!found || !is_within(question, found->simulation)) continue;
     if (!best || found->plan.step < best->step) best = std::move(found->plan);
   }
+  if (!best && waits_in_a_circle)
+    throw InputError(concat(schedule.name, " with ", question.micro_batches, " micro-batches on ",
+                            question.stages,
+                            " ranks would wait in a circle, since links hold few messages at a "
+                            "time: use fewer micro-batches, or interleaved"));
   return best;
 }
 

@@ -252,11 +252,13 @@ plan::Plan Search::with_alternatives() const {
              kChunks.is_used(one) == chunked && one.plan() != nullptr;
     });
     if (careful == nullptr || careful == best_) continue;
-    for (const plan::Alternative& other : careful->plan()->alternatives)
-      add_alternative(other, plan);
+    std::vector<plan::Alternative> others = careful->plan()->alternatives;
     const bool is_searched = careful->plan()->schedule == "searched";
-    add_alternative(
-        as_alternative(is_searched ? "searched" : careful->plan()->solver, careful->answer), plan);
+    others.push_back(
+        as_alternative(is_searched ? "searched" : careful->plan()->solver, careful->answer));
+    // Faster ones by less than their axis has to gain were not taken.
+    for (plan::Alternative& other : others)
+      if (!other.step || *other.step >= plan.step) add_alternative(std::move(other), plan);
   }
   for (const Axis* const axis : axes().all()) {
     if (!axis->is_used(*best_)) continue;

@@ -1,0 +1,168 @@
+// Several chunks on every rank: named schedules, and orders that are searched.
+// SPDX-License-Identifier: Apache-2.0
+#include "partition/planned.h"
+#include "placement/chunk_cut.h"
+#include "support/input_error.h"
+#include "support/trials.h"
+
+#include "trireme/io/node.h"
+#include "trireme/partition/tried.h"
+#include "trireme/schedule/named.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <optional>
+#include <random>
+#include <string>
+#include <variant>
+
+namespace trireme::partition {
+namespace {
+
+/// Layers whose forwards and both parts of whose backwards take 1, and whose tapes stay until the
+/// second part.
+Question thirds(int layers, int ranks, int micro_batches, std::int64_t memory,
+                const std::string& schedule = "auto") {
+  Question question = equal_layers(layers, ranks, micro_batches, memory);
+  for (chain::LayerCost& layer : question.chain.layers)
+    layer.split = {Seconds(1), layer.tape, layer.backward_transient, Bytes(0)};
+  set_schedule(question, schedule);
+  return question;
+}
+
+Question with(Question question, const std::string& schedule) {
+  set_schedule(question, schedule);
+  return question;
+}
+
+std::optional<plan::Plan> plan_or_none(const Question& question) {
+  Answer answer = plan(question);
+  auto* const found = std::get_if<plan::Plan>(&answer);
+  return found != nullptr ? std::optional(std::move(*found)) : std::nullopt;
+}
+
+// Qi et al. 2024 (Zero Bubble): ranks wait for the first forward to reach them, through one of two
+// chunks of each rank before, and never again.
+TEST(Chunked, ZbVTakesWhatItsPaperSays) {
+  for (const int ranks : {2, 3, 4}) {
+    const Question question = thirds(2 * ranks, ranks, 2 * ranks, 0, "zb-v");
+    const plan::Plan plan = planned(question);
+    expect_sound(question, plan);
+    EXPECT_EQ(plan.schedule, "zb-v");
+    EXPECT_EQ(plan::placement(plan), schedule::v_shaped(ranks, 2));
+    EXPECT_EQ(plan.step, Seconds(6 * 2 * ranks + ranks - 1));
+  }
+}
+
+TEST(Chunked, EveryNamedScheduleIsPlanned) {
+  for (const std::string& name : schedule::schedule_names()) {
+    const Question question = thirds(8, 2, 5, 0, name);
+    const plan::Plan plan = planned(question);
+    expect_sound(question, plan);
+    EXPECT_EQ(plan.schedule, name);
+    EXPECT_EQ(plan::read_plan(io::parse(plan::to_json(plan), "p.json")), plan) << name;
+  }
+}
+
+TEST(Chunked, SearchedOrdersReachTheirBoundOnEqualLayers) {
+  const Question question = thirds(16, 4, 8, 0);
+  const plan::Plan plan = planned(question);
+  expect_sound(question, plan);
+  EXPECT_EQ(plan.schedule, "searched");
+  // Four chunks of one layer on each rank: three forwards of a layer, then work alone.
+  EXPECT_EQ(plan.step, Seconds(3 + 8 * 12));
+  EXPECT_EQ(plan.order_bound, plan.step);
+  EXPECT_EQ(plan::read_plan(io::parse(plan::to_json(plan), "p.json")), plan);
+}
+
+/// Layers of unlike times and sizes.
+Question unlike(std::mt19937& random) {
+  const auto roll = [&](int least, int most) {
+    return std::uniform_int_distribution(least, most)(random);
+  };
+  const int ranks = roll(2, 3);
+  Question question = thirds(roll(2 * ranks, 4 * ranks + 2), ranks, roll(1, 8), roll(40, 300));
+  for (chain::LayerCost& layer : question.chain.layers) {
+    layer.forward = Seconds(roll(1, 4));
+    layer.backward = Seconds(roll(2, 8));
+    layer.tape = Bytes(roll(2, 8));
+    layer.split = {layer.backward / roll(2, 4), Bytes(roll(1, 2)),
+                   layer.backward_transient + Bytes(2), Bytes(1)};
+  }
+  return question;
+}
+
+TEST(Chunked, PlansAreSoundAndNoSlowerThanOneChunkAndThanEveryNamedSchedule) {
+  std::mt19937 random(20261129);
+  int chunked = 0, plans = 0;
+  for (int trial = 0; trial < trials(40); ++trial) {
+    const Question question = unlike(random);
+    const std::optional<plan::Plan> found = plan_or_none(question);
+    const std::optional<plan::Plan> one = plan_or_none(with(question, "1f1b"));
+    ASSERT_EQ(found.has_value(), one.has_value() || found.has_value()) << trial;
+    if (!found) continue;
+    ++plans;
+    expect_sound(question, *found);
+    if (one) EXPECT_LE(found->step, one->step) << trial;
+    chunked += schedule::shares_ranks(plan::placement(*found)) ? 1 : 0;
+    // A plan with several chunks must be faster by a hundredth to be taken.
+    for (const schedule::NamedSchedule& named : schedule::named_schedules()) {
+      const Tried other = try_to(std::string(named.name),
+                                 [&] { return plan(with(question, std::string(named.name))); });
+      if (other.plan() != nullptr)
+        EXPECT_LE(found->step, other.plan()->step * 1.01) << trial << named.name;
+    }
+    EXPECT_EQ(plan::to_json(*plan_or_none(question)), plan::to_json(*found)) << trial;
+  }
+  std::printf("%d plans, %d with several chunks on every rank\n", plans, chunked);
+  EXPECT_GT(chunked, trials(8));
+}
+
+TEST(Chunked, CutIsOfRanksAndNotOfChunks) {
+  // The last layer takes three times as long as the others: rank 0, which has it, gets few others.
+  Question question = thirds(16, 4, 8, 0);
+  question.chain.layers.back().forward = Seconds(9);
+  const StageRoom room(question);
+  const schedule::Placement placement = schedule::v_shaped(4, 2);
+  const Cut cut = balanced_chunks(room, placement);
+  std::vector<double> load(4);
+  int before = 0;
+  for (std::size_t chunk = 0; chunk < cut.size(); ++chunk) {
+    for (int layer = before + 1; layer <= cut[chunk]; ++layer)
+      load[static_cast<std::size_t>(placement[chunk])] += layer == 16 ? 11 : 3;
+    before = cut[chunk];
+  }
+  EXPECT_EQ(before, 16);
+  EXPECT_THAT(load, testing::Each(testing::Le(14)));  // 56 in all
+}
+
+TEST(Chunked, RefusalsSayWhatToDo) {
+  const auto refusal = [](const Question& question) {
+    return support::input_error([&] { plan(question); });
+  };
+  using testing::HasSubstr;
+  Question question = thirds(8, 2, 4, 0, "zb-v");
+  question.cut = std::vector{4};
+  EXPECT_EQ(refusal(question),
+            "cut: is not combined with the schedule zb-v; leave it out, or use 1f1b");
+  EXPECT_THAT(refusal(thirds(3, 2, 4, 0, "zb-v")),
+              HasSubstr("zb-v has 2 chunks on each of 2 ranks, but the chain has 3 layers"));
+  EXPECT_THAT(refusal(thirds(8, 2, 3, 0, "dualpipe-v")), HasSubstr("needs at least 4"));
+  EXPECT_THAT(refusal(thirds(16, 2, 40, 0, "looped-bfs")), HasSubstr("would wait in a circle"));
+  EXPECT_THAT(refusal(thirds(8, 2, 4, 0, "zb-w")), HasSubstr("found 'zb-w', expected"));
+}
+
+TEST(Chunked, WhereNothingFitsTheRankIsNamed) {
+  const Answer answer = plan(thirds(16, 4, 8, 9, "zb-v"));
+  const auto* const lack = std::get_if<plan::Infeasible>(&answer);
+  ASSERT_NE(lack, nullptr);
+  EXPECT_EQ(lack->available, Bytes(9));
+  EXPECT_GT(lack->needed, Bytes(9));
+  EXPECT_THAT(lack->where, testing::HasSubstr("with several chunks, all recomputed"));
+  EXPECT_TRUE(plan_or_none(thirds(16, 4, 8, lack->least_budget.count(), "zb-v")));
+}
+
+}  // namespace
+}  // namespace trireme::partition
