@@ -56,7 +56,11 @@ Question question_of(chain::Chain chain, chain::Platform platform, int ranks, in
   for (chain::RankSpec& rank : question.platform.ranks) rank.memory = memory;
   question.stages = ranks;
   question.micro_batches = micro_batches;
-  question.group = 1;
+  question.optimizer_copies.reset();
+  question.streamed.reset();
+  question.weights_at_once.reset();
+  question.group.reset();
+  question.updates.reset();
   set_schedule(question, "auto");
   return question;
 }

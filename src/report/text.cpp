@@ -92,10 +92,25 @@ std::string wrapped(std::string_view text, std::size_t width, std::size_t indent
   return out + std::string(text);
 }
 
+/// "4 stages", or "4 ranks with 2 chunks each".
+std::string chunks_text(const plan::Plan& plan) {
+  const std::size_t stages = plan.stages.size();
+  const auto ranks = static_cast<std::size_t>(plan::ranks_of(plan));
+  if (stages == 1) return "one stage";
+  const schedule::Placement placement = plan::placement(plan);
+  const bool have_as_many = std::all_of(placement.begin(), placement.end(), [&](int rank) {
+    return static_cast<std::size_t>(std::count(placement.begin(), placement.end(), rank)) * ranks ==
+           stages;
+  });
+  return stages > ranks && have_as_many
+             ? concat(ranks, " ranks with ", stages / ranks, " chunks each, ", plan.schedule)
+             : concat(stages, " stages");
+}
+
 std::string passes_text(const plan::Plan& plan) {
   return concat(plan.micro_batches, plan.micro_batches == 1 ? " micro-batch" : " micro-batches",
                 " per step, ", plan.group > 1 ? concat("in groups of ", plan.group, ", ") : "",
-                plan.stages.size() == 1 ? "one stage" : concat(plan.stages.size(), " stages"));
+                chunks_text(plan));
 }
 
 Seconds ideal_step(const simulate::Simulation& simulation) {

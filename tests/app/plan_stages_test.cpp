@@ -38,7 +38,8 @@ struct StageFolder : PlanFolder {
 TEST(PlanStages, CutsEqualLayersEvenly) {
   const StageFolder files;
 
-  const json plan = json::parse(files.plan("--stages 4 --micro-batches 4 --json").out);
+  const json plan =
+      json::parse(files.plan("--stages 4 --micro-batches 4 --schedule 1f1b --json").out);
 
   // 1F1B of equal stages of F = 2, B = 4 seconds: (4 + 4 - 1) x 6.
   EXPECT_EQ(plan["predicted"]["step_s"], 42);
@@ -65,7 +66,7 @@ TEST(PlanStages, ShowsEveryStageAndTheOthersTimes) {
 TEST(PlanStages, SaysWhatAPlanRestsOn) {
   const StageFolder files;
   files.folder.file("chain.yaml", equal_layers_text(", backward_weights_s: 1, pending_bytes: 2"));
-  const std::string options = "--stages 4 --micro-batches 4 --why";
+  const std::string options = "--stages 4 --micro-batches 4 --schedule 1f1b --why";
 
   const CommandResult result = files.plan(options), all = files.plan(options + " --verbose");
 
@@ -96,7 +97,7 @@ TEST(PlanStages, SaysWhatWasTriedWhereNothingFits) {
 TEST(PlanStages, HasGradientsOfWeightsBehindWhereThatIsFaster) {
   const StageFolder files;
   files.folder.file("chain.yaml", equal_layers_text(", backward_weights_s: 1, pending_bytes: 2"));
-  const std::string options = "--stages 4 --micro-batches 4 ";
+  const std::string options = "--stages 4 --micro-batches 4 --schedule 1f1b ";
 
   const CommandResult result = files.plan(options + "-o " + files.path("p.json"));
 
@@ -114,6 +115,28 @@ TEST(PlanStages, HasGradientsOfWeightsBehindWhereThatIsFaster) {
                                            " --chain " + files.chain + " --json");
   ASSERT_EQ(looked.exit_code, 0) << looked.errors;
   EXPECT_EQ(json::parse(looked.out)["step_s"], 30);
+}
+
+TEST(PlanStages, HasSeveralChunksOnEveryRankWhereThatIsFaster) {
+  const StageFolder files;
+  files.folder.file("chain.yaml", equal_layers_text(", backward_weights_s: 1, pending_bytes: 2"));
+  const std::string options = "--stages 4 --micro-batches 4 ";
+
+  const CommandResult result = files.plan(options + "-o " + files.path("p.json"));
+
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_THAT(result.out, HasSubstr("4 ranks with 2 chunks each, "));
+  EXPECT_THAT(result.out, HasSubstr("no order of these passes takes less"));
+  EXPECT_THAT(result.out, HasSubstr("one chunk on every rank"));
+  // Chunks of a layer: three forwards of 1 s until rank 3 has its first, then 4 x 6 s of work.
+  EXPECT_EQ(json::parse(text_of(files.path("p.json")))["predicted"]["step_s"], 27);
+  EXPECT_EQ(run_command(kTrireme + " check " + files.path("p.json") + " --chain " + files.chain)
+                .exit_code,
+            0);
+  const json named = json::parse(files.plan(options + "--schedule zb-v --json").out);
+  EXPECT_EQ(named["schedule"], "zb-v");
+  EXPECT_EQ(named["stages"].size(), 8);
+  EXPECT_EQ(files.plan(options + "--schedule zb-v --cut 3").exit_code, 2);
 }
 
 // Oracle: what each solver that is asked for by name plans.
@@ -185,7 +208,7 @@ TEST(PlanStages, PutsMoreLayersOnFasterRanks) {
       "speed: 3}, {memory_bytes: 99}]\n");
 
   const CommandResult result =
-      files.plan("--stages 2 --micro-batches 16 --json --platform " + platform);
+      files.plan("--stages 2 --micro-batches 16 --schedule 1f1b --json --platform " + platform);
 
   const json plan = json::parse(result.out);
   EXPECT_EQ(plan["stages"][0]["layers"], json({1, 2}));
@@ -278,14 +301,15 @@ TEST(PlanRanks, ChoosesStagesReplicasAndMicroBatches) {
   EXPECT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_THAT(result.out, HasSubstr("chosen"));
   EXPECT_THAT(result.out, HasSubstr("an estimate"));
-  EXPECT_THAT(result.out, HasSubstr("4 micro-batches per step, 2 stages"));
+  EXPECT_THAT(result.out, HasSubstr("4 micro-batches per step, 2 "));
 }
 
 TEST(PlanRanks, PrintsThePlanAloneAsJson) {
   const StageFolder files;
 
-  const CommandResult result =
-      files.plan("--ranks 4 --batch 8 --micro-batch-size 1 --stages 4 --micro-batches 4 --json");
+  const CommandResult result = files.plan(
+      "--ranks 4 --batch 8 --micro-batch-size 1 --stages 4 --micro-batches 4 --schedule 1f1b "
+      "--json");
 
   const json plan = json::parse(result.out);
   EXPECT_EQ(plan["stages"].size(), 4);

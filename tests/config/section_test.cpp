@@ -237,7 +237,9 @@ TEST(Job, RefusesABrokenPipeline) {
       {{"pipeline: {stages: 0}", "pipeline.stages is 0, must be a whole number from 1 to 65536"},
        {"pipeline: {stages: Auto}",
         "pipeline.stages is Auto, must be a whole number from 1 to 65536"},
-       {"pipeline: {schedule: 1b1f}", "pipeline.schedule is 1b1f, must be one of 1f1b, gpipe"},
+       {"pipeline: {schedule: 1b1f}",
+        "pipeline.schedule is 1b1f, must be one of auto, 1f1b, gpipe, zb-h1, interleaved, "
+        "looped-bfs, zb-v, v-half, v-min, dualpipe-v"},
        {"pipeline: {cut: 5}", "pipeline.cut is 5, must be a list"},
        {"pipeline: {timeout: 0}", "pipeline.timeout is 0, must be from 1.00 ms to 1e+09 s"},
        {"pipeline: {timeout: soon}",

@@ -57,7 +57,7 @@ const std::string kDefaults =
     "pipeline:\n"
     "  stages: auto\n"
     "  replicas: 1\n"
-    "  schedule: \"1f1b\"\n"
+    "  schedule: auto\n"
     "  group: auto\n"
     "  cut: auto\n"
     "  split_backward: auto\n"

@@ -97,7 +97,7 @@ Question unlike(std::mt19937& random) {
 TEST(Chunked, PlansAreSoundAndNoSlowerThanOneChunkAndThanEveryNamedSchedule) {
   std::mt19937 random(20261129);
   int chunked = 0, plans = 0;
-  for (int trial = 0; trial < trials(40); ++trial) {
+  for (int trial = 0; trial < trials(24); ++trial) {
     const Question question = unlike(random);
     const std::optional<plan::Plan> found = plan_or_none(question);
     const std::optional<plan::Plan> one = plan_or_none(with(question, "1f1b"));
@@ -105,19 +105,22 @@ TEST(Chunked, PlansAreSoundAndNoSlowerThanOneChunkAndThanEveryNamedSchedule) {
     if (!found) continue;
     ++plans;
     expect_sound(question, *found);
-    if (one) EXPECT_LE(found->step, one->step) << trial;
+    if (one) {
+      EXPECT_LE(found->step, one->step) << trial;
+    }
     chunked += schedule::shares_ranks(plan::placement(*found)) ? 1 : 0;
     // A plan with several chunks must be faster by a hundredth to be taken.
     for (const schedule::NamedSchedule& named : schedule::named_schedules()) {
       const Tried other = try_to(std::string(named.name),
                                  [&] { return plan(with(question, std::string(named.name))); });
-      if (other.plan() != nullptr)
-        EXPECT_LE(found->step, other.plan()->step * 1.01) << trial << named.name;
+      if (other.plan() != nullptr) {
+        EXPECT_LE(found->step, other.plan()->step * 1.01) << trial << " " << named.name;
+      }
     }
     EXPECT_EQ(plan::to_json(*plan_or_none(question)), plan::to_json(*found)) << trial;
   }
   std::printf("%d plans, %d with several chunks on every rank\n", plans, chunked);
-  EXPECT_GT(chunked, trials(8));
+  EXPECT_GT(chunked, trials(5));
 }
 
 TEST(Chunked, CutIsOfRanksAndNotOfChunks) {
@@ -135,7 +138,7 @@ TEST(Chunked, CutIsOfRanksAndNotOfChunks) {
     before = cut[chunk];
   }
   EXPECT_EQ(before, 16);
-  EXPECT_THAT(load, testing::Each(testing::Le(14)));  // 56 in all
+  EXPECT_THAT(load, testing::Each(testing::Le(15)));  // 56 in all; layers of 3
 }
 
 TEST(Chunked, RefusalsSayWhatToDo) {

@@ -188,7 +188,9 @@ TEST(ReadPlan, RefusesABrokenHead) {
       {format + ",\n\"chain\": {\"name\": \"c\", \"digest\": \"d\", \"x\": 1}}",
        "2: chain.x is not a key here (known: name, digest)"},
       {chain + "}", "1: schedule is missing"},
-      {chain + ",\n\"schedule\": \"1b1f\"}", "3: schedule is \"1b1f\", must be one of 1f1b, gpipe"},
+      {chain + ",\n\"schedule\": \"1b1f\"}",
+       "3: schedule is \"1b1f\", must be one of 1f1b, gpipe, zb-h1, "
+       "interleaved, looped-bfs, zb-v, v-half, v-min, dualpipe-v, searched"},
       {chain + ",\n\"schedule\": \"1f1b\"}", "1: micro_batches is missing"},
       {chain + ",\n\"schedule\": \"1f1b\",\n\"micro_batches\": 0}",
        "4: micro_batches is 0, must be a whole number from 1 to 100000"},

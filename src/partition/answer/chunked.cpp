@@ -9,6 +9,8 @@
 #include "trireme/partition/tried.h"
 #include "trireme/schedule/named.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,12 +23,37 @@ std::string policy_of(const Question& question) {
   return question.solver == "auto" || question.solver == "madpipe" ? "joint" : question.solver;
 }
 
+/// A budget that each rank that lacks memory could have instead, with which the schedule fits.
+Bytes budget_that_fits(const Question& question, const schedule::NamedSchedule& named,
+                       Bytes least) {
+  constexpr int kBudgets = 40;
+  constexpr std::int64_t kPartAdded = 25;  // of what was not enough, added
+  for (int round = 0; round < kBudgets; ++round) {
+    Question roomy = question;
+    for (chain::RankSpec& rank : roomy.platform.ranks)
+      if (rank.memory > Bytes(0)) rank.memory = std::max(rank.memory, least);
+    const StageRoom room(roomy);
+    if (named_plan(room, *policy_named(roomy, policy_of(roomy)), named)) break;
+    least += std::max(least / kPartAdded, Bytes(1));
+  }
+  return least;
+}
+
 Answer named_answer(const StageRoom& room, StagePolicy& policy,
                     const schedule::NamedSchedule& named) {
   auto plan = named_plan(room, policy, named);
   if (!plan) return lack_of(room, policy, named);
   require_valid(room.question(), *plan);
   return *std::move(plan);
+}
+
+/// For a schedule that was asked for: where it does not fit, with a budget that was tried.
+Answer answer_by_name(const StageRoom& room, StagePolicy& policy,
+                      const schedule::NamedSchedule& named) {
+  Answer answer = named_answer(room, policy, named);
+  if (auto* const lack = std::get_if<plan::Infeasible>(&answer))
+    lack->least_budget = budget_that_fits(room.question(), named, lack->least_budget);
+  return answer;
 }
 
 /// The searched plan, with those of the named schedules as alternatives.
@@ -58,7 +85,7 @@ Answer plan_chunked(const Question& question) {
   const StageRoom room(question);
   const auto policy = policy_named(question, policy_of(question));
   if (const schedule::NamedSchedule* const named = schedule::find_schedule(question.chunks))
-    return named_answer(room, *policy, *named);
+    return answer_by_name(room, *policy, *named);
   return searched_answer(room, *policy);
 }
 

@@ -35,6 +35,7 @@ const Axis kChunks{
     .is_open =
         [](const Question& question) {
           return question.chunks == kSearchedChunks && question.stages > 1 &&
+                 (question.solver == "auto" || question.solver == "joint") &&
                  question.schedule == "1f1b" && !question.cut && question.in_flight.empty() &&
                  question.group.value_or(1) == 1 && !question.quick &&
                  question.updates.value_or(program::UpdatePlace::kAtEnd) ==

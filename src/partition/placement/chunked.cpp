@@ -38,8 +38,10 @@ constexpr int kRounds = 2;
 constexpr int kTightenings = 5;
 /// The name of a searched order in plans.
 constexpr const char* kName = "searched";
+/// Efforts for steps of up to kUsualPasses passes; longer ones get less in proportion.
 constexpr schedule::SearchEffort kQuick{.rules = 500, .moves_per_pass = 0};
-constexpr schedule::SearchEffort kUsual{.rules = 3000, .moves_per_pass = 20};
+constexpr schedule::SearchEffort kUsual{.rules = 3000, .moves_per_pass = 20}, kCareful{};
+constexpr int kUsualPasses = 2500;
 
 /// By rank, the bytes that this share of all micro-batches which fill the ranks takes: a chunk's
 /// live as long as a micro-batch takes from there to the end of the chain and back.
@@ -62,9 +64,20 @@ std::vector<Bytes> room_for(const schedule::Workload& workload, double share) {
   return room;
 }
 
+int passes_of(const Question& question, int per_rank) {
+  return 3 * question.stages * per_rank * question.micro_batches;
+}
+
 bool has_few_passes(const Question& question, int per_rank) {
   return question.stages * per_rank <= question.chain.length() &&
-         3 * question.stages * per_rank * question.micro_batches <= kMostPasses;
+         passes_of(question, per_rank) <= kMostPasses;
+}
+
+schedule::SearchEffort effort_for(schedule::SearchEffort effort, int passes) {
+  const double share = std::min(1.0, static_cast<double>(kUsualPasses) / passes);
+  effort.rules = static_cast<int>(effort.rules * share);
+  effort.moves_per_pass = static_cast<int>(effort.moves_per_pass * share);
+  return effort;
 }
 
 bool are_same(const ChunkLayout::Programs& some, const ChunkLayout::Programs& others) {
@@ -87,15 +100,16 @@ class Searched {
 
   std::optional<plan::Plan> best() {
     for (const Candidate& one : hopeful()) refine(one);
-    if (best_ && best_->found.step > best_->found.bound) build(*best_, {});
+    if (best_ && best_->found.step > best_->found.bound) build(*best_, kCareful);
     return std::move(plan_);
   }
 
  private:
   using How = StageOptions::How;
 
-  /// For each number of chunks the candidates with the shortest steps by list schedules, of which
-  /// more chunks need more search.
+  /// For each number of chunks the candidates with the shortest steps by list schedules, and of the
+  /// others the one with the least bound. More chunks need more search, so that their steps are not
+  /// compared with those of fewer.
   std::vector<Candidate> hopeful() {
     std::vector<Candidate> found;
     for (const int per_rank : kPerRank) {
@@ -106,7 +120,9 @@ class Searched {
       std::stable_sort(some.begin(), some.end(), [](const Candidate& a, const Candidate& b) {
         return a.found.step < b.found.step;
       });
-      some.resize(std::min(some.size(), kSearched));
+      for (std::size_t i = kSearched + 1; i < some.size(); ++i)
+        if (some[i].found.bound < some[kSearched].found.bound) std::swap(some[kSearched], some[i]);
+      some.resize(std::min(some.size(), kSearched + 1));
       std::move(some.begin(), some.end(), std::back_inserter(found));
     }
     return found;
@@ -121,7 +137,7 @@ class Searched {
         return are_same(other.programs, programs);
       };
       if (std::any_of(found.begin(), found.end(), is_same)) return;
-      auto best = schedule::search(layout.workload(programs, free_), kQuick);
+      auto best = schedule::search(layout.workload(programs, free_), effort(kQuick, layout));
       if (best && best->bound < least_)
         found.push_back({&layout, std::move(programs), *std::move(best)});
     };
@@ -130,7 +146,7 @@ class Searched {
     for (const double share : kShares) {
       if (kept.room.empty()) break;
       kept.room = room_for(kept, share);
-      const auto order = schedule::search(kept, kQuick);
+      const auto order = schedule::search(kept, effort(kQuick, layout));
       auto programs = order ? layout.programs(order->order, How::kQuick) : std::nullopt;
       if (programs) add(*std::move(programs));
     }
@@ -151,23 +167,28 @@ class Searched {
   /// order that it has. Keeps the plan if it is the best so far; returns whether it is.
   bool build(Candidate& one, const schedule::SearchEffort& effort) {
     std::vector<Bytes> less = free_;
-    auto found = tightened(room_.question(), kTightenings, less,
-                           [&](const std::vector<Bytes>& now_less) -> std::optional<Simulated> {
-                             const schedule::Workload workload =
-                                 one.layout->workload(one.programs, now_less);
-                             if (schedule::bound(workload) >= least_ * (1 - kGain))
-                               return std::nullopt;
-                             auto searched = schedule::search(workload, effort, also(one));
-                             if (!searched) return std::nullopt;
-                             one.found = *std::move(searched);
-                             return one.layout->judge(one.programs, one.found.order, kName);
-                           });
+    auto found = tightened(
+        room_.question(), kTightenings, less,
+        [&](const std::vector<Bytes>& now_less) -> std::optional<Simulated> {
+          const schedule::Workload workload = one.layout->workload(one.programs, now_less);
+          if (schedule::bound(workload) >= least_ * (1 - kGain)) return std::nullopt;
+          auto searched = schedule::search(workload, this->effort(effort, *one.layout), also(one));
+          if (!searched) return std::nullopt;
+          one.found = *std::move(searched);
+          return one.layout->judge(one.programs, one.found.order, kName);
+        });
     if (!found || found->plan.step >= least_ * (1 - kGain)) return false;
     least_ = found->plan.step;
     plan_ = std::move(found->plan);
     plan_->order_bound = one.found.bound;
     best_ = one;
     return true;
+  }
+
+  schedule::SearchEffort effort(const schedule::SearchEffort& usual,
+                                const ChunkLayout& layout) const {
+    return effort_for(usual,
+                      passes_of(room_.question(), layout.chunks() / room_.question().stages));
   }
 
   /// The candidate's order, where that still has the parts of backwards that its programs have.
