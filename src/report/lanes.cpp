@@ -33,6 +33,7 @@ struct Block {
   Kind kind{};
   Seconds end;
   int least = 0, most = 0;  ///< layers
+  int chunk = 0;            ///< which of its rank's
   std::size_t events = 1;
   bool mixed = false;  ///< several kinds or micro-batches, too short to tell apart
 };
@@ -44,13 +45,19 @@ struct Drawn {
   Scale time;
   double y = 0, height = kRow;
   Numbers numbers{};
+  const std::vector<int>* chunks = nullptr;  ///< by layer; nullptr, empty: one on each rank
+
+  int chunk_of(int layer) const {
+    const auto place = static_cast<std::size_t>(layer);
+    return chunks == nullptr || layer < 1 || place >= chunks->size() ? 0 : (*chunks)[place];
+  }
 };
 
 std::string row(const std::vector<Event>& events, const chain::Chain& chain, const Drawn& how,
                 const std::string& caption);
 std::vector<Block> blocks_of(std::vector<Event> events, const Drawn& how);
 /// Merges the event into the block if it follows directly, to pixel accuracy.
-bool absorbs(Block& block, const Event& event, bool crowded, const Scale& time);
+bool absorbs(Block& block, const Event& event, bool crowded, const Drawn& how);
 std::string drawn(const Block& block, const chain::Chain& chain, const Drawn& how);
 /// Text inside a block; "" for none.
 std::string inscription(const Block& block, Numbers numbers);
@@ -74,7 +81,7 @@ Lanes lane_rows(const simulate::Simulation& simulation, const chain::Chain& chai
 }
 
 Lanes pass_rows(const simulate::Simulation& simulation, const chain::Chain& chain,
-                const std::vector<int>& ranks, const Area& area) {
+                const std::vector<int>& ranks, const std::vector<int>& chunks, const Area& area) {
   std::map<int, std::vector<Event>> rows;
   for (const int rank : ranks) rows[rank];
   for (const Event& event : simulation.events) {
@@ -86,8 +93,9 @@ Lanes pass_rows(const simulate::Simulation& simulation, const chain::Chain& chai
       kRoom / static_cast<double>(std::max<std::size_t>(rows.size(), 1)) - 2, kLeastRow, kRow);
   Lanes lanes{"", area.top};
   for (const auto& [rank, events] : rows) {
-    lanes.drawing += row(events, chain, {area.time, lanes.bottom, height, Numbers::kMicroBatches},
-                         concat("rank ", rank));
+    lanes.drawing +=
+        row(events, chain, {area.time, lanes.bottom, height, Numbers::kMicroBatches, &chunks},
+            concat("rank ", rank));
     lanes.bottom += height + std::min(kGap, height / 5);
   }
   return lanes;
@@ -128,18 +136,21 @@ std::vector<Block> blocks_of(std::vector<Event> events, const Drawn& how) {
   const bool joins = crowded || how.numbers == Numbers::kMicroBatches;
   std::vector<Block> blocks;
   for (const Event& event : events) {
-    if (joins && !blocks.empty() && absorbs(blocks.back(), event, crowded, how.time)) continue;
+    if (joins && !blocks.empty() && absorbs(blocks.back(), event, crowded, how)) continue;
     blocks.push_back({.first = event,
                       .kind = kind_of(event),
                       .end = event.end,
                       .least = event.action.layer,
-                      .most = event.action.layer});
+                      .most = event.action.layer,
+                      .chunk = how.chunk_of(event.action.layer)});
   }
   return blocks;
 }
 
-bool absorbs(Block& block, const Event& event, bool crowded, const Scale& time) {
+bool absorbs(Block& block, const Event& event, bool crowded, const Drawn& how) {
+  const Scale& time = how.time;
   const bool same = block.kind == kind_of(event) && block.kind != Kind::kOther &&
+                    block.chunk == how.chunk_of(event.action.layer) &&
                     block.first.action.micro_batch == event.action.micro_batch;
   const bool touches = time.at(event.begin.count()) - time.at(block.end.count()) < kTouching;
   const bool unseen =
@@ -162,7 +173,8 @@ std::string drawn(const Block& block, const chain::Chain& chain, const Drawn& ho
                {"y", pixels(how.y)},
                {"width", pixels(width)},
                {"height", pixels(how.height)},
-               {"class", concat(width > kOutlined ? "block " : "", name(block.kind))}},
+               {"class", concat(width > kOutlined ? "block " : "", name(block.kind),
+                                block.chunk > 0 ? concat(" chunk", block.chunk) : "")}},
               title(tip(block, chain)));
   const std::string text = inscription(block, how.numbers);
   if (!text.empty() && how.height >= 12 && static_cast<double>(text.size()) * kLetter + 4 < width)

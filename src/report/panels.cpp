@@ -57,7 +57,7 @@ std::string legend(const Timelines& timelines) {
 }
 
 std::string pipeline_panel(const Timelines& timelines, const chain::Chain& chain,
-                           const std::vector<int>& ranks) {
+                           const std::vector<int>& chunks, const std::vector<int>& ranks) {
   const Scale time = time_scale(timelines);
   Lanes all{"", kTop};
   for (const auto& [what, simulation] :
@@ -69,7 +69,7 @@ std::string pipeline_panel(const Timelines& timelines, const chain::Chain& chain
     });
     const double top = after_heading(all, timelines);
     append(all, timelines, heading_of(what, *simulation),
-           pass_rows(*simulation, chain, shown, {time, top, top}));
+           pass_rows(*simulation, chain, shown, chunks, {time, top, top}));
   }
   return svg(kWidth, all.bottom + kAxis, "compute of all ranks",
              time_axis(time, kTop, all.bottom) + all.drawing);

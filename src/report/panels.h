@@ -14,9 +14,9 @@ namespace trireme::report {
 /// Legend of the colours.
 std::string legend(const Timelines& timelines);
 
-/// Compute of `ranks` over the step, predicted above measured.
+/// Compute of `ranks` over the step, predicted above measured; `chunks` as for pass_rows().
 std::string pipeline_panel(const Timelines& timelines, const chain::Chain& chain,
-                           const std::vector<int>& ranks);
+                           const std::vector<int>& chunks, const std::vector<int>& ranks);
 
 /// Memory of one rank above its lanes, predicted above measured.
 std::string rank_panel(const Timelines& timelines, const chain::Chain& chain, int rank,

@@ -81,16 +81,31 @@ std::string ranks_section(const StepFigures& step) {
   return heading("Ranks, over one step") + html_table(without_empty_columns(rank_rows(step)));
 }
 
+/// By layer from 1, which of its rank's chunks it belongs to; empty where each rank has one.
+std::vector<int> chunks_by_layer(const plan::Plan& plan) {
+  const schedule::Placement placement = plan::placement(plan);
+  if (!schedule::shares_ranks(placement)) return {};
+  std::vector<int> chunks{0}, so_far(static_cast<std::size_t>(plan::ranks_of(plan)));
+  for (const plan::StagePlan& stage : plan.stages) {
+    const int chunk = so_far[static_cast<std::size_t>(stage.rank)]++;
+    for (int i = stage.program.first_layer; i <= stage.program.last_layer; ++i)
+      chunks.push_back(chunk);
+  }
+  return chunks;
+}
+
 std::string pipeline_section(const StepFigures& step, const chain::Chain& chain) {
   const int ranks = step.timelines.ranks();
   if (ranks == 1) return "";
   const std::vector<int> shown = spread(ranks, kMostRows);
   const bool all = static_cast<int>(shown.size()) == ranks;
+  const std::vector<int> chunks = chunks_by_layer(step.plan);
   return heading("Pipeline over one step") +
          remark(concat("Compute of ",
                        all ? "all ranks" : concat(shown.size(), " of ", ranks, " ranks"),
-                       "; numbers are micro-batches.")) +
-         pipeline_panel(step.timelines, chain, shown);
+                       "; numbers are micro-batches.",
+                       chunks.empty() ? "" : " Shades tell the chunks of a rank apart.")) +
+         pipeline_panel(step.timelines, chain, chunks, shown);
 }
 
 std::string panels_section(const StepFigures& step, const chain::Chain& chain) {

@@ -69,6 +69,7 @@ svg .over{fill:var(--budget)}
 .backward{fill:var(--backward)}.weights{fill:var(--backward);fill-opacity:.6}
 .copy{fill:var(--copy)}.message{fill:var(--message)}
 .wait{fill:var(--soft);fill-opacity:.25}.other{fill:var(--soft);fill-opacity:.6}
+.chunk1{filter:brightness(1.3)}.chunk2{filter:brightness(.72)}.chunk3{filter:brightness(1.55)}
 .block{stroke:var(--ground);stroke-width:.5}
 .s0{color:#6b7480}.s1{color:#c2570c}.s2{color:#b58a00}.s3{color:#8a5a2b}.s4{color:#0e8a9e}
 .s5{color:#5f8f1f}.s6{color:#2f6bd8}.s7{color:#d03a6b}.s8{color:#7a4fc0}.s9{color:#1c9a66}

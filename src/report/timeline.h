@@ -58,8 +58,9 @@ struct Lanes {
 Lanes lane_rows(const simulate::Simulation& simulation, const chain::Chain& chain, int rank,
                 const Area& area);
 /// One row of compute per rank of `ranks`, a block per pass; numbers in blocks are micro-batches.
+/// `chunks`, by layer from 1: which of its rank's chunks it belongs to, from 0; empty: one each.
 Lanes pass_rows(const simulate::Simulation& simulation, const chain::Chain& chain,
-                const std::vector<int>& ranks, const Area& area);
+                const std::vector<int>& ranks, const std::vector<int>& chunks, const Area& area);
 
 /// The time axis at the bottom; its last number has the unit.
 std::string time_axis(const Scale& time, double top, double bottom);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "axis.h"
+#include "values/effort.h"
 
 #include "trireme/schedule/order.h"
 
@@ -37,7 +38,7 @@ const Axis kChunks{
           return question.chunks == kSearchedChunks && question.stages > 1 &&
                  (question.solver == "auto" || question.solver == "joint") &&
                  question.schedule == "1f1b" && !question.cut && question.in_flight.empty() &&
-                 question.group.value_or(1) == 1 && !question.quick &&
+                 question.group.value_or(1) == 1 && !question.quick && !is_large(question) &&
                  question.updates.value_or(program::UpdatePlace::kAtEnd) ==
                      program::UpdatePlace::kAtEnd;
         },

@@ -107,6 +107,8 @@ bool knows_energy(const Problem& problem) {
 Question priced(Question question, const Prices& prices) {
   price_passes(question, prices.joules);
   price_copies(question, prices.copies);
+  // Orders of passes save no joules of these, and take long to search.
+  if (question.chunks == "auto") question.chunks = "none";
   return question;
 }
 
