@@ -18,8 +18,8 @@
 namespace trireme::prepare {
 namespace {
 
-/// Buffers that the transport holds for every boundary and direction in addition to the program's
-/// own values: the receive that is posted ahead (trireme/runtime/boundary.h).
+/// Buffers that the transport holds for every pair of ranks and direction in addition to the
+/// program's own values: the receive that is posted ahead (trireme/runtime/boundary.h).
 constexpr double kChannelBuffers = 1;
 
 Bytes bytes_of(const config::MemorySize& size, Bytes whole);

@@ -153,9 +153,11 @@ std::string plan_text(const plan::Plan& plan, const chain::Chain& chain,
   text += concat("time      ", time_text(plan.step), " per step, ",
                  over_ideal_text(plan.step, ideal), "\n");
   if (plan.order_bound > Seconds(0))
-    text += concat("order     searched; no order of these passes takes less than ",
-                   time_text(plan.order_bound), ", ",
-                   percent_text(1 - plan.order_bound / plan.step), " less\n");
+    text += plan.order_bound < plan.step * (1 - 1e-6)
+                ? concat("order     searched; no order of these passes takes less than ",
+                         time_text(plan.order_bound), ", ",
+                         percent_text(1 - plan.order_bound / plan.step), " less\n")
+                : "order     searched; no order of these passes is faster\n";
   text += concat("recompute ", time_text(plan.recompute), " per step, summed over ranks\n");
   text += energy_text(plan, simulation);
   text += updates_text(plan);
@@ -191,6 +193,14 @@ std::string updates_text(const plan::Plan& plan) {
   return text + "\n";
 }
 
+/// Of all stages of the rank.
+Bytes static_bytes_of(const plan::Plan& plan, int rank) {
+  Bytes sum;
+  for (const plan::StagePlan& stage : plan.stages)
+    if (stage.rank == rank) sum += stage.static_bytes;
+  return sum;
+}
+
 std::string stage_text(const plan::Plan& plan, std::size_t k, const simulate::RankResult& rank) {
   const plan::StagePlan& stage = plan.stages[k];
   const plan::StagePrediction& predicted = stage.predicted;
@@ -198,7 +208,7 @@ std::string stage_text(const plan::Plan& plan, std::size_t k, const simulate::Ra
   const int in_flight = plan::in_flight(plan)[k];
   const std::optional<int> deferred = plan::deferred_passes(plan)[k];
   std::string text;
-  if (in_flight > 1 || stage.rank > 0)
+  if (in_flight > 1 || plan.stages.size() > 1)
     text += concat("\nstage on rank ", stage.rank, ": layers ", program.first_layer, "..",
                    program.last_layer, ", ", in_flight,
                    plan.group > 1 ? concat(" groups of ", plan.group) : "", " in flight",
@@ -215,7 +225,8 @@ std::string stage_text(const plan::Plan& plan, std::size_t k, const simulate::Ra
   text += concat("\nstatic    ", exact_text(stage.static_bytes),
                  " of parameters, gradients, optimizer state");
   if (stage.budget > Bytes(0))
-    text += concat("; the rest of the budget is ", exact_text(stage.budget - stage.static_bytes));
+    text += concat("; the rest of the budget is ",
+                   exact_text(stage.budget - static_bytes_of(plan, stage.rank)));
   if (stage.optimizer_away > Bytes(0))
     text += concat("\noffloaded ", exact_text(stage.optimizer_away),
                    " of optimizer state, copied to the device for its update");

@@ -16,6 +16,8 @@ namespace {
 using Passes = std::span<const Pass>;
 
 constexpr std::string_view kLetters = "FBIW";  // in the order of the kinds
+/// Letters of a wrong word that are shown.
+constexpr std::size_t kShown = 40;
 /// Longest group that is looked for.
 constexpr std::size_t kLongest = 48;
 
@@ -123,14 +125,14 @@ Pass parse_pass(std::string_view word) {
   const std::size_t letter = word.empty() ? word.npos : kLetters.find(word.front());
   const auto chunk = word.empty() ? std::nullopt : whole(word.substr(1));
   if (letter == kLetters.npos || !chunk)
-    throw InputError(concat("found '", word,
+    throw InputError(concat("found '", word.substr(0, kShown),
                             "', but a pass is F, B, I or W with the number of its chunk, as in "
                             "'F0' or 'W3'"));
   return {.kind = static_cast<Pass::Kind>(letter), .chunk = *chunk};
 }
 
 void refuse(std::string_view word, int most) {
-  throw InputError(concat("found '", word,
+  throw InputError(concat("found '", word.substr(0, kShown), word.size() > kShown ? "..." : "",
                           "', must be passes such as 'F0', with a star and how often they are "
                           "repeated (1 to ",
                           most, ") as in 'F0*2' or '(F0 B0)*3'"));

@@ -33,13 +33,17 @@ std::optional<std::string> not_a_cut(const Program& program, int rank, int layer
 
 Bytes channel_bytes(const Setting& setting, const Program& program, int rank) {
   const double buffers = setting.platform->channel_buffers;
-  double bytes = 0;
+  std::map<std::pair<int, int>, Bytes> largest;  // by the ranks below and above
   for (int i = 1; i < program.layers; ++i) {
     const int below = program.rank_of_layer[static_cast<std::size_t>(i)];
     const int above = program.rank_of_layer[static_cast<std::size_t>(i) + 1];
-    if (below != above && (below == rank || above == rank))
-      bytes += std::ceil(2 * buffers * static_cast<double>(setting.chain->output(i).count()));
+    if (below == above || (below != rank && above != rank)) continue;
+    Bytes& size = largest[{below, above}];
+    size = std::max(size, setting.chain->output(i));
   }
+  double bytes = 0;
+  for (const auto& [ranks, size] : largest)
+    bytes += std::ceil(2 * buffers * static_cast<double>(size.count()));
   return Bytes(static_cast<Bytes::rep>(bytes));
 }
 

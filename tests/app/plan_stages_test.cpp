@@ -126,7 +126,7 @@ TEST(PlanStages, HasSeveralChunksOnEveryRankWhereThatIsFaster) {
 
   EXPECT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_THAT(result.out, HasSubstr("4 ranks with 2 chunks each, "));
-  EXPECT_THAT(result.out, HasSubstr("no order of these passes takes less"));
+  EXPECT_THAT(result.out, HasSubstr("no order of these passes is faster"));
   EXPECT_THAT(result.out, HasSubstr("one chunk on every rank"));
   // Chunks of a layer: three forwards of 1 s until rank 3 has its first, then 4 x 6 s of work.
   EXPECT_EQ(json::parse(text_of(files.path("p.json")))["predicted"]["step_s"], 27);

@@ -105,7 +105,7 @@ struct Platform {
   std::vector<RankSpec> ranks;
   LinkSpec default_link;
   std::vector<LinkOverride> overrides;
-  /// Message buffers that the transport holds per stage boundary and direction, in addition to the
+  /// Message buffers that the transport holds per pair of ranks and direction, in addition to the
   /// program's own values.
   double channel_buffers = 0;
   /// Link between ranks with the same layers in different replicas, all of which use theirs at

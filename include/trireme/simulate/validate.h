@@ -66,8 +66,9 @@ struct Setting {
 };
 
 /// Bytes that the transport of `rank` holds in addition to the program's values:
-/// platform.channel_buffers times input and gradient of every cut at either end of the rank's
-/// stages (docs/memory.md).
+/// platform.channel_buffers times input and gradient of the cuts at either end of the rank's
+/// stages; of several cuts that go from one rank to another those of the largest, since they share
+/// a stream (docs/memory.md).
 Bytes channel_bytes(const Setting& setting, const program::Program& program, int rank);
 
 /// Why sizes could overflow, nothing if they cannot: all values of all micro-batches held at once,

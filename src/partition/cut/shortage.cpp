@@ -208,7 +208,8 @@ bool has_exact_least_budget(const Question& question) {
   const bool are_alike = std::all_of(begin, begin + question.stages, [&](const auto& rank) {
     return rank.memory == begin->memory && rank.offload_capacity() == Bytes(0);
   });
-  return are_alike && question.solver != "madpipe" && question.group.value_or(1) == 1;
+  return are_alike && question.solver != "madpipe" && question.group.value_or(1) == 1 &&
+         question.chunks == "none";
 }
 
 }  // namespace trireme::partition

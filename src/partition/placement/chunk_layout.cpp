@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <utility>
 
 namespace trireme::partition {
@@ -102,26 +103,25 @@ chain::LayerRange ChunkLayout::layers(int chunk) const {
   return layers_of(cut_, chunk);
 }
 
-// Like simulate::channel_bytes(): input and gradient of every cut to another rank.
+// Channels as in simulate::channel_bytes().
 Bytes ChunkLayout::memory(int rank) const {
   const Bytes whole = room_.whole(rank);
   if (whole == kUnlimited) return whole;
   const Question& question = room_.question();
   LayerRuns runs;
-  Bytes channels;
-  const auto add_channel = [&](int chunk) {  // between it and the next
-    if (chunk < 0 || chunk + 1 >= chunks() || placement_[at(chunk)] == placement_[at(chunk + 1)])
-      return;
-    const auto size = static_cast<double>(question.chain.output(cut_[at(chunk)]).count());
-    channels +=
-        Bytes(static_cast<Bytes::rep>(std::ceil(2 * question.platform.channel_buffers * size)));
-  };
+  std::map<std::pair<int, int>, Bytes> largest;  // by the ranks below and above
   for (int chunk = 0; chunk < chunks(); ++chunk) {
-    if (placement_[at(chunk)] != rank) continue;
-    runs.emplace_back(layers(chunk).first, layers(chunk).last);
-    add_channel(chunk - 1);
-    add_channel(chunk);
+    const int below = placement_[at(chunk)];
+    if (below == rank) runs.emplace_back(layers(chunk).first, layers(chunk).last);
+    const int above = chunk + 1 < chunks() ? placement_[at(chunk + 1)] : below;
+    if (below == above || (below != rank && above != rank)) continue;
+    Bytes& size = largest[{below, above}];
+    size = std::max(size, question.chain.output(cut_[at(chunk)]));
   }
+  Bytes channels;
+  for (const auto& [ranks, size] : largest)
+    channels += Bytes(static_cast<Bytes::rep>(
+        std::ceil(2 * question.platform.channel_buffers * static_cast<double>(size.count()))));
   return whole - fixed_bytes(question, rank, runs).held - channels;
 }
 
@@ -166,10 +166,12 @@ plan::Infeasible ChunkLayout::lack(const std::vector<int>& in_flight) const {
   for (std::size_t rank = 0; rank < memory_.size(); ++rank) {
     if (memory_[rank] == kUnlimited) continue;
     Bytes kept, beyond;
+    std::vector<std::string> runs;
     chain::LayerRange widest{1, 1};
     for (int chunk = 0; chunk < chunks(); ++chunk) {
       if (std::cmp_not_equal(placement_[at(chunk)], rank)) continue;
       const int count = in_flight[at(chunk)];
+      runs.push_back(concat(layers(chunk).first, "..", layers(chunk).last));
       // What it keeps of a micro-batch is the difference of one more; the rest is needed once.
       const Bytes one = options_.least_memory(layers(chunk), 1);
       const Bytes each = options_.least_memory(layers(chunk), 2) - one;
@@ -187,7 +189,8 @@ plan::Infeasible ChunkLayout::lack(const std::vector<int>& in_flight) const {
             .needed = budget + lack,
             .available = budget,
             .least_budget = budget + lack,
-            .where = concat("rank ", rank, " with several chunks, all recomputed")};
+            .where = concat("its layers ", enumerated(runs),
+                            ", of which as little as possible is kept")};
   }
   return most;
 }
@@ -251,9 +254,10 @@ std::optional<Simulated> ChunkLayout::judge(const Programs& programs, const sche
   std::vector<program::StageProgram> moved;
   for (int chunk = 0; chunk < chunks(); ++chunk)
     moved.push_back(program::moved_to(programs[at(chunk)]->program, layers(chunk).first));
-  auto found = judged(room_.question(), "joint", std::move(moved),
-                      {.ranks = placement_, .order = order, .schedule = schedule});
-  return found;
+  const std::string& asked = room_.question().solver;
+  const std::string solver = asked == "auto" || asked == "madpipe" ? "joint" : asked;
+  return judged(room_.question(), solver, std::move(moved),
+                {.ranks = placement_, .order = order, .schedule = schedule});
 }
 
 }  // namespace trireme::partition

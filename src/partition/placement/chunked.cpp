@@ -237,8 +237,9 @@ std::optional<plan::Plan> named_plan(const StageRoom& room, StagePolicy& policy,
   if (!best && waits_in_a_circle)
     throw InputError(concat(schedule.name, " with ", question.micro_batches, " micro-batches on ",
                             question.stages,
-                            " ranks would wait in a circle, since links hold few messages at a "
-                            "time: use fewer micro-batches, or interleaved"));
+                            " ranks would wait in a circle, since links hold two messages at a "
+                            "time: use at most ",
+                            3 * question.stages - 1, " micro-batches, or interleaved"));
   return best;
 }
 
