@@ -75,7 +75,7 @@ TEST(SplitBackward, IsNotOfAPolicyThatSparesMemory) {
 TEST(SplitBackward, KeepsToBudgetsWithPeaksAsPredicted) {
   const TemporaryFolder folder;
   const std::string job = small_job(folder);
-  const std::string stages = "pipeline.stages=2";
+  const std::string stages = "pipeline.stages=2 --set pipeline.schedule=1f1b";
   const CommandResult free = run_command(kTrireme + " train " + job + " --set " + stages);
   ASSERT_EQ(free.exit_code, 0) << free.errors;
   const json unplanned = summary_of(folder);

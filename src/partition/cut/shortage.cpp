@@ -209,7 +209,7 @@ bool has_exact_least_budget(const Question& question) {
     return rank.memory == begin->memory && rank.offload_capacity() == Bytes(0);
   });
   return are_alike && question.solver != "madpipe" && question.group.value_or(1) == 1 &&
-         question.chunks == "none";
+         (question.stages == 1 || question.chunks == "none");
 }
 
 }  // namespace trireme::partition
