@@ -2,22 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "trireme/core/split_mix.h"
+
 #include <cstdint>
 
 namespace trireme::data {
 
-/// SplitMix64 (Steele, Lea and Flood 2014).
-class Stream {
+class Stream : public SplitMix {
  public:
-  explicit Stream(std::uint64_t key) : state_(key) {}
-
-  std::uint64_t next() {
-    state_ += 0x9e3779b97f4a7c15ULL;
-    std::uint64_t z = state_;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-    return z ^ (z >> 31);
-  }
+  using SplitMix::SplitMix;
 
   /// A bell curve around 0: the sum of four uniform 16-bit numbers, less its mean. Its standard
   /// deviation is kBellDeviation, its largest value below 2^17.
@@ -29,9 +22,6 @@ class Stream {
   }
 
   static constexpr double kBellDeviation = 37837.0;  ///< sqrt(4 (2^32 - 1) / 12), rounded
-
- private:
-  std::uint64_t state_;
 };
 
 }  // namespace trireme::data

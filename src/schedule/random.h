@@ -2,22 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "trireme/core/split_mix.h"
+
 #include <bit>
 #include <cstdint>
 
 namespace trireme::schedule {
 
-/// SplitMix64 (Steele, Lea and Flood 2014): 64 bits of state, whole numbers alone.
+/// Whole numbers alone.
 class Random {
  public:
-  explicit Random(std::uint64_t seed) : state_(seed) {}
+  explicit Random(std::uint64_t seed) : bits_(seed) {}
 
-  std::uint64_t bits() {
-    std::uint64_t z = state_ += 0x9e3779b97f4a7c15U;
-    z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9U;
-    z = (z ^ (z >> 27U)) * 0x94d049bb133111ebU;
-    return z ^ (z >> 31U);
-  }
+  std::uint64_t bits() { return bits_.next(); }
 
   /// 0 to `end` - 1; `end` is at most 2^31.
   int below(int end) {
@@ -36,7 +33,7 @@ class Random {
   }
 
  private:
-  std::uint64_t state_;
+  SplitMix bits_;
 };
 
 }  // namespace trireme::schedule

@@ -4,10 +4,10 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/simulate/channels.h"
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <numeric>
 
 namespace trireme::simulate {
@@ -32,19 +32,7 @@ std::optional<std::string> not_a_cut(const Program& program, int rank, int layer
 }  // namespace
 
 Bytes channel_bytes(const Setting& setting, const Program& program, int rank) {
-  const double buffers = setting.platform->channel_buffers;
-  std::map<std::pair<int, int>, Bytes> largest;  // by the ranks below and above
-  for (int i = 1; i < program.layers; ++i) {
-    const int below = program.rank_of_layer[static_cast<std::size_t>(i)];
-    const int above = program.rank_of_layer[static_cast<std::size_t>(i) + 1];
-    if (below == above || (below != rank && above != rank)) continue;
-    Bytes& size = largest[{below, above}];
-    size = std::max(size, setting.chain->output(i));
-  }
-  double bytes = 0;
-  for (const auto& [ranks, size] : largest)
-    bytes += std::ceil(2 * buffers * static_cast<double>(size.count()));
-  return Bytes(static_cast<Bytes::rep>(bytes));
+  return channel_bytes(*setting.chain, *setting.platform, program.rank_of_layer, rank);
 }
 
 std::optional<std::string> too_large(const chain::Chain& chain, const chain::Platform& platform,

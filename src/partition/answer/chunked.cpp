@@ -3,6 +3,7 @@
 
 #include "answers.h"
 #include "judge/judge.h"
+#include "placement/chunk_layout.h"
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -18,11 +19,6 @@
 namespace trireme::partition {
 namespace {
 
-/// The policy that makes programs of chunks.
-std::string policy_of(const Question& question) {
-  return question.solver == "auto" || question.solver == "madpipe" ? "joint" : question.solver;
-}
-
 /// A budget that each rank that lacks memory could have instead, with which the schedule fits.
 Bytes budget_that_fits(const Question& question, const schedule::NamedSchedule& named,
                        Bytes least) {
@@ -33,7 +29,7 @@ Bytes budget_that_fits(const Question& question, const schedule::NamedSchedule& 
     for (chain::RankSpec& rank : roomy.platform.ranks)
       if (rank.memory > Bytes(0)) rank.memory = std::max(rank.memory, least);
     const StageRoom room(roomy);
-    if (named_plan(room, *policy_named(roomy, policy_of(roomy)), named)) break;
+    if (named_plan(room, *policy_named(roomy, chunk_policy(roomy)), named)) break;
     least += std::max(least / kPartAdded, Bytes(1));
   }
   return least;
@@ -65,7 +61,7 @@ Answer searched_answer(const StageRoom& room, StagePolicy& policy) {
         try_to(std::string(named.name), [&] { return named_answer(room, policy, named); }));
   }
   tried.push_back(try_to("searched", [&]() -> Answer {
-    auto plan = searched_plan(room, policy, kNever);
+    auto plan = searched_plan(room, policy);
     if (!plan) return lack_of(room, policy, *schedule::find_schedule("v-min"));
     require_valid(room.question(), *plan);
     return *std::move(plan);
@@ -83,7 +79,7 @@ Answer searched_answer(const StageRoom& room, StagePolicy& policy) {
 
 Answer plan_chunked(const Question& question) {
   const StageRoom room(question);
-  const auto policy = policy_named(question, policy_of(question));
+  const auto policy = policy_named(question, chunk_policy(question));
   if (const schedule::NamedSchedule* const named = schedule::find_schedule(question.chunks))
     return answer_by_name(room, *policy, *named);
   return searched_answer(room, *policy);

@@ -6,11 +6,10 @@
 #include "stage/recompute_early.h"
 
 #include "trireme/core/text.h"
+#include "trireme/simulate/channels.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
-#include <map>
 #include <utility>
 
 namespace trireme::partition {
@@ -93,6 +92,10 @@ std::vector<const Prepared*> least_time(const std::vector<const std::vector<Prep
 
 }  // namespace
 
+std::string chunk_policy(const Question& question) {
+  return question.solver == "auto" || question.solver == "madpipe" ? "joint" : question.solver;
+}
+
 ChunkLayout::ChunkLayout(const StageRoom& room, StageOptions& options,
                          schedule::Placement placement, Cut cut)
     : room_(room), options_(options), placement_(std::move(placement)), cut_(std::move(cut)) {
@@ -103,26 +106,19 @@ chain::LayerRange ChunkLayout::layers(int chunk) const {
   return layers_of(cut_, chunk);
 }
 
-// Channels as in simulate::channel_bytes().
 Bytes ChunkLayout::memory(int rank) const {
   const Bytes whole = room_.whole(rank);
   if (whole == kUnlimited) return whole;
   const Question& question = room_.question();
   LayerRuns runs;
-  std::map<std::pair<int, int>, Bytes> largest;  // by the ranks below and above
+  std::vector<int> rank_of_layer{placement_.front()};
   for (int chunk = 0; chunk < chunks(); ++chunk) {
-    const int below = placement_[at(chunk)];
-    if (below == rank) runs.emplace_back(layers(chunk).first, layers(chunk).last);
-    const int above = chunk + 1 < chunks() ? placement_[at(chunk + 1)] : below;
-    if (below == above || (below != rank && above != rank)) continue;
-    Bytes& size = largest[{below, above}];
-    size = std::max(size, question.chain.output(cut_[at(chunk)]));
+    const auto [first, last] = layers(chunk);
+    rank_of_layer.insert(rank_of_layer.end(), at(last - first + 1), placement_[at(chunk)]);
+    if (placement_[at(chunk)] == rank) runs.emplace_back(first, last);
   }
-  Bytes channels;
-  for (const auto& [ranks, size] : largest)
-    channels += Bytes(static_cast<Bytes::rep>(
-        std::ceil(2 * question.platform.channel_buffers * static_cast<double>(size.count()))));
-  return whole - fixed_bytes(question, rank, runs).held - channels;
+  return whole - fixed_bytes(question, rank, runs).held -
+         simulate::channel_bytes(question.chain, question.platform, rank_of_layer, rank);
 }
 
 ChunkLayout::Programs ChunkLayout::keep_all() {
@@ -254,9 +250,7 @@ std::optional<Simulated> ChunkLayout::judge(const Programs& programs, const sche
   std::vector<program::StageProgram> moved;
   for (int chunk = 0; chunk < chunks(); ++chunk)
     moved.push_back(program::moved_to(programs[at(chunk)]->program, layers(chunk).first));
-  const std::string& asked = room_.question().solver;
-  const std::string solver = asked == "auto" || asked == "madpipe" ? "joint" : asked;
-  return judged(room_.question(), solver, std::move(moved),
+  return judged(room_.question(), chunk_policy(room_.question()), std::move(moved),
                 {.ranks = placement_, .order = order, .schedule = schedule});
 }
 

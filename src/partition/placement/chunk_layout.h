@@ -16,6 +16,9 @@
 
 namespace trireme::partition {
 
+/// Name of the policy that makes programs of chunks.
+std::string chunk_policy(const Question& question);
+
 class ChunkLayout {
  public:
   using Programs = std::vector<const Prepared*>;

@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <deque>
 #include <iterator>
 #include <string>
@@ -95,8 +94,8 @@ struct Candidate {
 
 class Searched {
  public:
-  Searched(const StageRoom& room, StagePolicy& policy, Seconds least)
-      : room_(room), options_(room, policy, kLevels), least_(least) {}
+  Searched(const StageRoom& room, StagePolicy& policy)
+      : room_(room), options_(room, policy, kLevels) {}
 
   std::optional<plan::Plan> best() {
     for (const Candidate& one : hopeful()) refine(one);
@@ -138,11 +137,11 @@ class Searched {
       };
       if (std::any_of(found.begin(), found.end(), is_same)) return;
       auto best = schedule::search(layout.workload(programs, free_), effort(kQuick, layout));
-      if (best && best->bound < least_)
-        found.push_back({&layout, std::move(programs), *std::move(best)});
+      if (best) found.push_back({&layout, std::move(programs), *std::move(best)});
     };
-    add(layout.keep_all());
-    schedule::Workload kept = layout.workload(layout.keep_all(), free_);
+    ChunkLayout::Programs all = layout.keep_all();
+    schedule::Workload kept = layout.workload(all, free_);
+    add(std::move(all));
     for (const double share : kShares) {
       if (kept.room.empty()) break;
       kept.room = room_for(kept, share);
@@ -198,7 +197,7 @@ class Searched {
 
   const StageRoom& room_;
   StageOptions options_;
-  Seconds least_;
+  Seconds least_ = kNever;  ///< step of plan_
   const std::vector<Bytes> free_ = std::vector<Bytes>(at(room_.stages()));
   std::deque<ChunkLayout> layouts_;
   std::optional<plan::Plan> plan_;
@@ -207,8 +206,8 @@ class Searched {
 
 }  // namespace
 
-std::optional<plan::Plan> searched_plan(const StageRoom& room, StagePolicy& policy, Seconds least) {
-  return Searched(room, policy, least).best();
+std::optional<plan::Plan> searched_plan(const StageRoom& room, StagePolicy& policy) {
+  return Searched(room, policy).best();
 }
 
 std::optional<plan::Plan> named_plan(const StageRoom& room, StagePolicy& policy,

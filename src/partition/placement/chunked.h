@@ -13,8 +13,8 @@ namespace trireme::partition {
 
 /// The fastest plan found with two or four chunks on every rank, V-shaped, and an order of passes
 /// searched for its times and memory; simulated within all budgets, without activation offload.
-/// Empty if none fits or beats `least`.
-std::optional<plan::Plan> searched_plan(const StageRoom& room, StagePolicy& policy, Seconds least);
+/// Empty if none fits.
+std::optional<plan::Plan> searched_plan(const StageRoom& room, StagePolicy& policy);
 
 /// Why no plan with this schedule fits: the rank that lacks most with programs that need least.
 /// Throws InputError where the chain has too few layers.
