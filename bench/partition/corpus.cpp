@@ -89,26 +89,6 @@ const std::vector<Setting>& settings() {
   return kSettings;
 }
 
-/// Bytes of a rank that has `kept` of the activations of all micro-batches in flight, and
-/// `resident` of its share of what does not change from one to the next. Of the chain alone: no
-/// planner's answer is in it.
-Bytes budget(const chain::Chain& chain, int stages, double resident, double kept) {
-  Bytes tapes, widest;
-  for (const chain::LayerCost& layer : chain.layers) {
-    tapes += layer.tape;
-    widest = std::max(widest, layer.tape + layer.backward_transient + layer.output * 2);
-  }
-  const double fixed = static_cast<double>(static_bytes(chain, 1, chain.length()).count()) / stages;
-  return widest * 2 + Bytes(static_cast<std::int64_t>(resident * fixed +
-                                                      kept * static_cast<double>(tapes.count())));
-}
-
-struct Memory {
-  const char* name;
-  double resident, kept;
-};
-constexpr Memory kMemories[] = {{"ample", 1.3, 0.6}, {"tight", 1.1, 0.1}, {"small", 0.6, 0.05}};
-
 /// Two of three settings, each with one of the memories, by turns: a corpus of all pairs would take
 /// hours. Large platforms are asked for long pipelines alone: their first ranks are like those of a
 /// small one.
@@ -127,7 +107,7 @@ void add_pipelines(const chain::Chain& chain, const chain::Platform& platform,
       question.micro_batches = 4 * stages;
       question.platform = chain::first_ranks(platform, stages);
       for (chain::RankSpec& rank : question.platform.ranks)
-        rank.memory = budget(chain, stages, memory.resident, memory.kept);
+        rank.memory = budget(chain, stages, memory);
       setting.settle(question);
       cases.push_back({concat(name, ", ", stages, " stages, ", memory.name, ", ", setting.name),
                        [question] { return plan(question); }});
@@ -220,6 +200,18 @@ int alone_in(const std::filesystem::path& file, const std::map<std::string, Row>
 }
 
 }  // namespace
+
+Bytes budget(const chain::Chain& chain, int stages, const Memory& memory) {
+  Bytes tapes, widest;
+  for (const chain::LayerCost& layer : chain.layers) {
+    tapes += layer.tape;
+    widest = std::max(widest, layer.tape + layer.backward_transient + layer.output * 2);
+  }
+  const double fixed = static_cast<double>(static_bytes(chain, 1, chain.length()).count()) / stages;
+  return widest * 2 +
+         Bytes(static_cast<std::int64_t>(memory.resident * fixed +
+                                         memory.kept * static_cast<double>(tapes.count())));
+}
 
 std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> files;

@@ -3,13 +3,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "trireme/chain/chain.h"
+#include "trireme/core/units.h"
+
 #include <filesystem>
 #include <string>
 #include <vector>
 
 namespace trireme::partition {
 
-/// Of chains or platforms, by name.
+/// How much memory a rank has: `kept` of the activations of all micro-batches in flight, and
+/// `resident` of its share of what does not change from one to the next.
+struct Memory {
+  const char* name;
+  double resident, kept;
+};
+inline constexpr Memory kMemories[] = {
+    {"ample", 1.3, 0.6}, {"tight", 1.1, 0.1}, {"small", 0.6, 0.05}};
+
+/// Bytes of a rank. They follow from the chain alone: no planner's answer is in them.
+Bytes budget(const chain::Chain& chain, int stages, const Memory& memory);
+
+/// Files of chains or platforms, by name.
 std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder);
 
 /// Plans every question of the corpus whose name has that part, `configs` with the folders `chains`

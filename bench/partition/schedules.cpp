@@ -5,15 +5,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "schedules.h"
 
+#include "corpus.h"
+
 #include "trireme/chain/platform.h"
 #include "trireme/core/text.h"
 #include "trireme/partition/planner.h"
+#include "trireme/partition/tried.h"
 #include "trireme/schedule/named.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <iostream>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace trireme::partition {
@@ -48,6 +54,14 @@ chain::Chain equal_layers(int layers, int ranks, Passes passes) {
           .layers = std::vector(static_cast<std::size_t>(layers), layer)};
 }
 
+void leave_all_open(Question& question) {
+  question.optimizer_copies.reset();
+  question.streamed.reset();
+  question.weights_at_once.reset();
+  question.group.reset();
+  question.updates.reset();
+}
+
 Question question_of(chain::Chain chain, chain::Platform platform, int ranks, int micro_batches,
                      Bytes memory) {
   Question question;
@@ -56,11 +70,7 @@ Question question_of(chain::Chain chain, chain::Platform platform, int ranks, in
   for (chain::RankSpec& rank : question.platform.ranks) rank.memory = memory;
   question.stages = ranks;
   question.micro_batches = micro_batches;
-  question.optimizer_copies.reset();
-  question.streamed.reset();
-  question.weights_at_once.reset();
-  question.group.reset();
-  question.updates.reset();
+  leave_all_open(question);
   set_schedule(question, "auto");
   return question;
 }
@@ -94,7 +104,7 @@ std::vector<Case> cases(const std::filesystem::path& configs) {
 }
 
 /// The fastest of the plan's alternatives that are named schedules.
-std::string best_named(const plan::Plan& plan) {
+std::string best_listed(const plan::Plan& plan) {
   const plan::Alternative* best = nullptr;
   for (const plan::Alternative& other : plan.alternatives)
     if (schedule::find_schedule(other.policy) != nullptr && other.step &&
@@ -106,6 +116,76 @@ std::string best_named(const plan::Plan& plan) {
 std::string rounded(double value) {
   return to_text(std::round(value * 1e4) / 1e4);
 }
+
+/// Platforms whose first ranks, up to four, are unlike those of the platforms before.
+std::vector<std::pair<std::string, chain::Platform>> small_platforms(
+    const std::filesystem::path& folder) {
+  std::vector<std::pair<std::string, chain::Platform>> platforms;
+  for (const std::filesystem::path& file : files_in(folder)) {
+    const chain::Platform whole = chain::load_platform(file);
+    if (whole.ranks.size() < 2) continue;  // a small device, for graphs
+    chain::Platform few =
+        chain::first_ranks(whole, std::min(4, static_cast<int>(whole.ranks.size())));
+    const bool is_new = std::ranges::none_of(
+        platforms, [&](const auto& other) { return to_yaml(other.second) == to_yaml(few); });
+    if (is_new) platforms.emplace_back(file.stem().string(), std::move(few));
+  }
+  return platforms;
+}
+
+/// Seconds of a step; none where nothing fits or the question is refused.
+std::optional<double> step_of(const Question& question) {
+  const Tried tried = try_to("", [&] { return plan(question); });
+  if (tried.plan() == nullptr) return std::nullopt;
+  return tried.plan()->step.count();
+}
+
+struct NamedStep {
+  std::string name = "none";
+  std::optional<double> step;
+};
+
+NamedStep best_named(Question question) {
+  NamedStep best;
+  for (const std::string& name : schedule::schedule_names()) {
+    set_schedule(question, name);
+    const std::optional<double> step = step_of(question);
+    if (step && (!best.step || *step < *best.step)) best = {name, step};
+  }
+  return best;
+}
+
+/// Steps of `auto` relative to those of something else.
+class Ratios {
+ public:
+  explicit Ratios(std::string other) : other_(std::move(other)) {}
+
+  void add(std::optional<double> found, std::optional<double> other) {
+    if (found && other) ratios_.push_back(*found / *other);
+    only_found_ += found && !other ? 1 : 0;
+    only_other_ += !found && other ? 1 : 0;
+  }
+  /// Prints the distribution; returns whether `auto` was never slower and always found a plan.
+  bool print() {
+    std::ranges::sort(ratios_);
+    const auto slower =
+        std::ranges::count_if(ratios_, [](double ratio) { return ratio > 1 + 1e-9; });
+    std::cout << "auto / " << other_ << ", " << ratios_.size() << " questions:";
+    for (const int percent : {0, 10, 25, 50, 75, 90, 100}) {
+      if (ratios_.empty()) break;
+      std::cout << " " << percent << " % "
+                << rounded(ratios_[(ratios_.size() - 1) * static_cast<std::size_t>(percent) / 100]);
+    }
+    std::cout << "; slower " << slower << "; a plan of auto alone " << only_found_
+              << ", of the other alone " << only_other_ << "\n";
+    return slower == 0 && only_other_ == 0;
+  }
+
+ private:
+  std::string other_;
+  std::vector<double> ratios_;
+  int only_found_ = 0, only_other_ = 0;
+};
 
 }  // namespace
 
@@ -129,11 +209,38 @@ int compare_schedules(const std::filesystem::path& configs) {
               << (found != nullptr && found->order_bound > Seconds(0)
                       ? rounded(found->order_bound.count())
                       : "")
-              << " | " << (found != nullptr ? best_named(*found) : "") << " | "
+              << " | " << (found != nullptr ? best_listed(*found) : "") << " | "
               << std::round(took.count() * 10) / 10 << " s |" << std::endl;
   }
   std::cout << missed << " missed\n";
   return missed == 0 ? 0 : 1;
+}
+
+int compare_named(const std::filesystem::path& configs) {
+  const auto text = [](std::optional<double> step) { return step ? rounded(*step) : "-"; };
+  Ratios one_chunk("one chunk"), named("best named");
+  std::cout << "| case | auto | one chunk | best named |\n|---|--:|--:|---|" << std::endl;
+  const auto platforms = small_platforms(configs / "platforms");
+  for (const std::filesystem::path& file : files_in(configs / "chains")) {
+    for (const auto& [name, platform] : platforms) {
+      for (const Memory& memory : kMemories) {
+        const chain::Chain chain = chain::load_chain(file);
+        const int ranks = static_cast<int>(platform.ranks.size());
+        Question question = question_of(chain, platform, ranks, 8, budget(chain, ranks, memory));
+        const std::optional<double> found = step_of(question);
+        question.chunks = "none";
+        const std::optional<double> one = step_of(question);
+        const NamedStep best = best_named(question);
+        one_chunk.add(found, one);
+        named.add(found, best.step);
+        std::cout << "| " << file.stem().string() << " on " << name << ", " << memory.name << " | "
+                  << text(found) << " | " << text(one) << " | " << text(best.step) << " "
+                  << best.name << " |" << std::endl;
+      }
+    }
+  }
+  const bool beats_one = one_chunk.print(), beats_named = named.print();
+  return beats_one && beats_named ? 0 : 1;
 }
 
 }  // namespace trireme::partition

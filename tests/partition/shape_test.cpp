@@ -204,9 +204,9 @@ TEST(Shape, EveryReplicaCanRunThePlan) {
   EXPECT_EQ(asked.platform.ranks[1].memory, Bytes(30));
 }
 
-// Fourteen layers are too many for an exhaustive search, seven on each of two ranks are not.
+// Thirteen layers are too many for an exhaustive search, seven on one of two ranks are not.
 TEST(Shape, LeavesOutWhatTheSolverDoesNotTake) {
-  ShapeQuestion question = equal_ranks(14, 2, 2);
+  ShapeQuestion question = equal_ranks(13, 2, 2);
   question.common.solver = "exhaustive";
 
   const ShapeAnswer answer = choose_shape(question);
