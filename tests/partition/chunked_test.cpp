@@ -155,6 +155,29 @@ TEST(Chunked, CutIsOfRanksAndNotOfChunks) {
   EXPECT_THAT(load, testing::Each(testing::Le(15)));  // 56 in all; layers of 3
 }
 
+// The rank of the first layer, which has ten times the weights of others, also has the last layers.
+TEST(Chunked, RanksWithLessRoomGetFewerLayers) {
+  for (const std::string schedule : {"v-min", "zb-v"}) {
+    SCOPED_TRACE(schedule);
+    std::vector<int> layers;
+    for (std::int64_t memory = 160; memory > 20; --memory) {
+      Question question = thirds(12, 2, 4, memory, schedule);
+      for (chain::LayerCost& layer : question.chain.layers)
+        layer.parameters = layer.frozen = Bytes(4);
+      question.chain.layers.front().parameters = question.chain.layers.front().frozen = Bytes(40);
+      const std::optional<plan::Plan> plan = plan_or_none(question);
+      if (!plan) break;
+      expect_sound(question, *plan);
+      layers.assign(2, 0);
+      for (const plan::StagePlan& stage : plan->stages)
+        layers[static_cast<std::size_t>(stage.rank)] +=
+            stage.program.last_layer - stage.program.first_layer + 1;
+    }
+    ASSERT_EQ(layers.size(), 2);
+    EXPECT_LT(layers[0], layers[1]);
+  }
+}
+
 TEST(Chunked, RefusalsSayWhatToDo) {
   const auto refusal = [](const Question& question) {
     return support::input_error([&] { plan(question); });

@@ -13,11 +13,13 @@ namespace {
 /// Most passes over all moves.
 constexpr int kRounds = 200;
 
-/// The largest sum of a rank's chunks, and the sum of all squares.
+/// What a rank lacks, the largest sum of a rank's chunks, and the sum of all squares.
 struct Load {
+  Bytes lack;
   Seconds largest;
   double squares = 0;
   bool is_less_than(const Load& other) const {
+    if (lack != other.lack) return lack < other.lack;
     return std::tuple(largest * (1 + kGain), squares) < std::tuple(other.largest, other.squares) ||
            largest * (1 + kGain) < other.largest;
   }
@@ -46,15 +48,9 @@ std::optional<Cut> moved(const Cut& cut, std::size_t first, std::size_t last, in
   return other;
 }
 
-}  // namespace
-
-Cut balanced_chunks(const StageRoom& room, const schedule::Placement& placement) {
-  std::vector<double> work;
-  for (int layer = 1; layer <= room.layers(); ++layer)
-    work.push_back((room.work(0, {layer, layer}) * room.speed(0)).count());
-  Cut cut = balanced_cut(work, static_cast<int>(placement.size()));
-  cut.push_back(room.layers());
-  Load least = load_of(room, placement, cut);
+/// Moves ends of the chunks while that makes the load less.
+Cut descended(Cut cut, const std::function<Load(const Cut&)>& load_of) {
+  Load least = load_of(cut);
   for (int round = 0; round < kRounds; ++round) {
     Cut best = cut;
     Load best_load = least;
@@ -63,7 +59,7 @@ Cut balanced_chunks(const StageRoom& room, const schedule::Placement& placement)
         for (const int step : {-1, 1}) {
           const std::optional<Cut> other = moved(cut, first, last, step);
           if (!other) continue;
-          const Load load = load_of(room, placement, *other);
+          const Load load = load_of(*other);
           if (!load.is_less_than(best_load)) continue;
           best = *other;
           best_load = load;
@@ -75,6 +71,26 @@ Cut balanced_chunks(const StageRoom& room, const schedule::Placement& placement)
     least = best_load;
   }
   return cut;
+}
+
+}  // namespace
+
+Cut balanced_chunks(const StageRoom& room, const schedule::Placement& placement) {
+  std::vector<double> work;
+  for (int layer = 1; layer <= room.layers(); ++layer)
+    work.push_back((room.work(0, {layer, layer}) * room.speed(0)).count());
+  Cut cut = balanced_cut(work, static_cast<int>(placement.size()));
+  cut.push_back(room.layers());
+  return descended(std::move(cut), [&](const Cut& one) { return load_of(room, placement, one); });
+}
+
+Cut roomy_chunks(const StageRoom& room, const schedule::Placement& placement, Cut cut,
+                 const std::function<Bytes(const Cut&)>& lack) {
+  return descended(std::move(cut), [&](const Cut& one) {
+    Load load = load_of(room, placement, one);
+    load.lack = std::max(lack(one), Bytes(0));
+    return load;
+  });
 }
 
 }  // namespace trireme::partition

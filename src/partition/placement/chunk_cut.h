@@ -7,6 +7,8 @@
 
 #include "trireme/schedule/order.h"
 
+#include <functional>
+
 namespace trireme::partition {
 
 /// A cut with about the least time of the busiest rank, without recomputation: chunks of equal
@@ -14,5 +16,10 @@ namespace trireme::partition {
 /// rank's chunks (or, between equals, the sum of their squares). There must be a layer for every
 /// chunk.
 Cut balanced_chunks(const StageRoom& room, const schedule::Placement& placement);
+
+/// The same beginning with `cut`, where bytes go before time: ends move while that lowers
+/// `lack(cut)`, the bytes that the rank which lacks most lacks, if any.
+Cut roomy_chunks(const StageRoom& room, const schedule::Placement& placement, Cut cut,
+                 const std::function<Bytes(const Cut&)>& lack);
 
 }  // namespace trireme::partition

@@ -168,12 +168,14 @@ plan::Infeasible ChunkLayout::lack(const std::vector<int>& in_flight) const {
       if (std::cmp_not_equal(placement_[at(chunk)], rank)) continue;
       const int count = in_flight[at(chunk)];
       runs.push_back(concat(layers(chunk).first, "..", layers(chunk).last));
-      // What it keeps of a micro-batch is the difference of one more; the rest is needed once.
-      const Bytes one = options_.least_memory(layers(chunk), 1);
-      const Bytes each = options_.least_memory(layers(chunk), 2) - one;
+      const Bytes least = options_.least_memory(layers(chunk), count);
+      const Prepared* const leanest =
+          options_.fastest(layers(chunk), least, count, StageOptions::How::kQuick);
+      const Bytes each = leanest != nullptr ? leanest->needs.kept : least / count;
+      const Bytes more = leanest != nullptr ? leanest->needs.beyond_kept() : Bytes(0);
       kept += each * count;
-      if (one - each >= beyond) widest = layers(chunk);
-      beyond = std::max(beyond, one - each);
+      if (more >= beyond) widest = layers(chunk);
+      beyond = std::max(beyond, more);
     }
     const Bytes lack = kept + beyond - memory_[rank];
     if (lack <= least_lack) continue;

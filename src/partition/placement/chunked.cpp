@@ -63,6 +63,16 @@ std::vector<Bytes> room_for(const schedule::Workload& workload, double share) {
   return room;
 }
 
+/// By chunk, half of the micro-batches that fill the ranks.
+std::vector<int> half_in_flight(const schedule::Placement& placement) {
+  const auto chunks = static_cast<int>(placement.size());
+  const int per_rank = chunks / schedule::ranks_of(placement);
+  std::vector<int> in_flight;
+  for (int chunk = 0; chunk < chunks; ++chunk)
+    in_flight.push_back((chunks - chunk + 2 * per_rank - 1) / (2 * per_rank));
+  return in_flight;
+}
+
 int passes_of(const Question& question, int per_rank) {
   return 3 * question.stages * per_rank * question.micro_batches;
 }
@@ -77,6 +87,16 @@ schedule::SearchEffort effort_for(schedule::SearchEffort effort, int passes) {
   effort.rules = static_cast<int>(effort.rules * share);
   effort.moves_per_pass = static_cast<int>(effort.moves_per_pass * share);
   return effort;
+}
+
+/// The cut with which the rank that lacks most lacks least, with programs that need least and that
+/// many micro-batches in flight.
+Cut roomy_cut(const StageRoom& room, StageOptions& options, const schedule::Placement& placement,
+              const Cut& cut, const std::vector<int>& in_flight) {
+  return roomy_chunks(room, placement, cut, [&](const Cut& one) {
+    const plan::Infeasible most = ChunkLayout(room, options, placement, one).lack(in_flight);
+    return most.needed - most.available;
+  });
 }
 
 bool are_same(const ChunkLayout::Programs& some, const ChunkLayout::Programs& others) {
@@ -114,8 +134,13 @@ class Searched {
     for (const int per_rank : kPerRank) {
       if (!has_few_passes(room_.question(), per_rank)) continue;
       const schedule::Placement placement = schedule::v_shaped(room_.question().stages, per_rank);
-      layouts_.emplace_back(room_, options_, placement, balanced_chunks(room_, placement));
-      std::vector<Candidate> some = candidates(layouts_.back());
+      const Cut balanced = balanced_chunks(room_, placement);
+      std::vector<Candidate> some = candidates_of(placement, balanced);
+      const Cut roomy = roomy_cut(room_, options_, placement, balanced, half_in_flight(placement));
+      if (roomy != balanced) {
+        std::vector<Candidate> more = candidates_of(placement, roomy);
+        std::move(more.begin(), more.end(), std::back_inserter(some));
+      }
       std::stable_sort(some.begin(), some.end(), [](const Candidate& a, const Candidate& b) {
         return a.found.step < b.found.step;
       });
@@ -125,6 +150,11 @@ class Searched {
       std::move(some.begin(), some.end(), std::back_inserter(found));
     }
     return found;
+  }
+
+  std::vector<Candidate> candidates_of(const schedule::Placement& placement, const Cut& cut) {
+    layouts_.emplace_back(room_, options_, placement, cut);
+    return candidates(layouts_.back());
   }
 
   /// Programs that keep everything, for which the order alone spares memory, and programs for what
@@ -221,17 +251,23 @@ std::optional<plan::Plan> named_plan(const StageRoom& room, StagePolicy& policy,
                                 : std::vector<int>{schedule.per_rank}) {
     if (!has_few_passes(question, per_rank)) continue;
     const schedule::Placement placement = placement_of(schedule, question.stages, per_rank);
-    ChunkLayout layout(room, options, placement, balanced_chunks(room, placement));
     const auto order_for = [&](const std::vector<bool>& split) {
       return order_of(schedule, question.stages, per_rank, question.micro_batches, split);
     };
-    const auto programs = layout.programs(order_for({}), StageOptions::How::kCareful);
-    if (!programs) continue;
-    auto found =
-        layout.judge(*programs, order_for(layout.split(*programs)), std::string(schedule.name));
-    waits_in_a_circle = waits_in_a_circle || !found;
-    if (!found || !is_within(question, found->simulation)) continue;
-    if (!best || found->plan.step < best->step) best = std::move(found->plan);
+    const schedule::Order order = order_for({});
+    std::vector<Cut> cuts{balanced_chunks(room, placement)};
+    Cut roomy = roomy_cut(room, options, placement, cuts[0], schedule::in_flight(order, placement));
+    if (roomy != cuts[0]) cuts.push_back(std::move(roomy));
+    for (const Cut& cut : cuts) {
+      ChunkLayout layout(room, options, placement, cut);
+      const auto programs = layout.programs(order, StageOptions::How::kCareful);
+      if (!programs) continue;
+      auto found =
+          layout.judge(*programs, order_for(layout.split(*programs)), std::string(schedule.name));
+      waits_in_a_circle = waits_in_a_circle || !found;
+      if (!found || !is_within(question, found->simulation)) continue;
+      if (!best || found->plan.step < best->step) best = std::move(found->plan);
+    }
   }
   if (!best && waits_in_a_circle)
     throw InputError(concat(schedule.name, " with ", question.micro_batches, " micro-batches on ",
@@ -256,9 +292,10 @@ plan::Infeasible lack_of(const StageRoom& room, StagePolicy& policy,
                             ": use fewer micro-batches, or 1f1b"));
   StageOptions options(room, policy, kLevels);
   const schedule::Placement placement = placement_of(schedule, question.stages, per_rank);
-  const ChunkLayout layout(room, options, placement, balanced_chunks(room, placement));
-  return layout.lack(schedule::in_flight(
-      order_of(schedule, question.stages, per_rank, question.micro_batches), placement));
+  const std::vector<int> in_flight = schedule::in_flight(
+      order_of(schedule, question.stages, per_rank, question.micro_batches), placement);
+  const Cut cut = roomy_cut(room, options, placement, balanced_chunks(room, placement), in_flight);
+  return ChunkLayout(room, options, placement, cut).lack(in_flight);
 }
 
 }  // namespace trireme::partition
