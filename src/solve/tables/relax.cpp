@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <mutex>
 #include <new>
 
 namespace trireme::solve {
@@ -149,12 +150,47 @@ void relax(Draft& draft, const Step& step) {
   relax_one(draft, step.left, step.right, step.holds, step.needs, step.runs);
 }
 
+namespace {
+
+/// Chunks of freed tables for the next ones, up to 128 MiB, which the system need not clear again.
+class SpareChunks {
+ public:
+  float* take() {
+    const std::scoped_lock lock(mutex_);
+    if (chunks_.empty()) return nullptr;
+    float* const chunk = chunks_.back();
+    chunks_.pop_back();
+    return chunk;
+  }
+  /// False where there are enough.
+  bool keep(float* chunk) {
+    const std::scoped_lock lock(mutex_);
+    if (chunks_.size() == kMost) return false;
+    chunks_.push_back(chunk);
+    return true;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 512;
+  std::mutex mutex_;
+  std::vector<float*> chunks_;
+};
+
+/// Never destroyed: tables may end after static objects.
+SpareChunks& spare_chunks() {
+  static SpareChunks& spare = *new SpareChunks;
+  return spare;
+}
+
+}  // namespace
+
 AlignedFloats aligned_floats(std::size_t count) {
   return AlignedFloats(static_cast<float*>(
       ::operator new[](count * sizeof(float), std::align_val_t{kBlock * sizeof(float)})));
 }
 
 Arena::Chunk Arena::new_chunk() {
+  if (float* const chunk = spare_chunks().take()) return Chunk(chunk);
   void* const pages = ::mmap(nullptr, kChunk * sizeof(float), PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (pages == MAP_FAILED) throw std::bad_alloc();
@@ -162,7 +198,7 @@ Arena::Chunk Arena::new_chunk() {
 }
 
 void Arena::Unmap::operator()(float* chunk) const {
-  ::munmap(chunk, kChunk * sizeof(float));
+  if (!spare_chunks().keep(chunk)) ::munmap(chunk, kChunk * sizeof(float));
 }
 
 Column Arena::store(const float* values, int lo, int hi) {
