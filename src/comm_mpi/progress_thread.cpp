@@ -25,12 +25,12 @@ constexpr microseconds kSpin{200};
 constexpr microseconds kMovingPause{20};
 constexpr milliseconds kMovingPatience{20};
 /// While transfers are in progress: the longer nothing happens, the rarer the polls. A waiting
-/// thread loses at most 1/100 of its wait, a transfer that overlaps computation 1/16.
-constexpr microseconds kShortestPause{50};
-constexpr microseconds kLongestWatchedPause{250};
-constexpr microseconds kLongestPause{1000};
+/// thread loses at most 1/100 of its wait, a transfer that overlaps computation 1/4: each poll
+/// takes some 20 us from a thread that computes on the same core.
+constexpr microseconds kShortestWatchedPause{50}, kLongestWatchedPause{250};
+constexpr microseconds kShortestPause{200}, kLongestPause{1000};
 constexpr int kQuietPerWatchedPause = 100;
-constexpr int kQuietPerPause = 16;
+constexpr int kQuietPerPause = 4;
 /// Nothing in progress: others may still ask, or fail.
 constexpr milliseconds kIdlePause{20};
 
@@ -148,9 +148,10 @@ Clock::duration pause_length(Pace pace, bool watched, Clock::duration quiet) {
   if (watched && (moving || quiet < kSpin)) return Clock::duration::zero();
   if (moving) return kMovingPause;
   if (pace == Pace::kIdle && !watched) return kIdlePause;
-  return std::clamp<Clock::duration>(quiet / (watched ? kQuietPerWatchedPause : kQuietPerPause),
-                                     kShortestPause,
-                                     watched ? kLongestWatchedPause : kLongestPause);
+  if (watched)
+    return std::clamp<Clock::duration>(quiet / kQuietPerWatchedPause, kShortestWatchedPause,
+                                       kLongestWatchedPause);
+  return std::clamp<Clock::duration>(quiet / kQuietPerPause, kShortestPause, kLongestPause);
 }
 
 }  // namespace
