@@ -30,12 +30,6 @@ cudaError_t result(cudaError_t error) {
   return error;
 }
 
-Stream& stream_of(cudaStream_t stream) {
-  if (stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread)
-    return Machine::get().standard_stream(current_device);
-  return *reinterpret_cast<Stream*>(stream);
-}
-
 Event& event_of(cudaEvent_t event) {
   return *reinterpret_cast<Event*>(event);
 }
@@ -105,6 +99,13 @@ void load_kernels() {
 }
 
 }  // namespace
+
+Stream& stream_of(cudaStream_t stream) {
+  if (stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread)
+    return Machine::get().standard_stream(current_device);
+  return *reinterpret_cast<Stream*>(stream);
+}
+
 }  // namespace emulated
 
 using emulated::Machine;

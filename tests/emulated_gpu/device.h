@@ -11,7 +11,12 @@
 #include <string>
 #include <vector>
 
+struct CUstream_st;
+
 namespace emulated {
+
+/// The stream of a cudaStream_t; the default one of the thread's device for null.
+Stream& stream_of(CUstream_st* stream);
 
 /// Kinds of memory of a host pointer, as CUDA distinguishes them; unregistered memory is pageable.
 enum class MemoryKind { kPageable, kPinned, kDevice };
@@ -52,6 +57,8 @@ class Machine {
   std::size_t memory_of_device() const { return memory_; }
   /// The stream that cudaStream_t 0 stands for.
   Stream& standard_stream(int device) { return *standard_.at(static_cast<std::size_t>(device)); }
+  /// Of TRIREME_EMULATED_GPU_QUEUES streams of a device, if that is set, the standard one among
+  /// them: more are other names for these, in turns.
   Stream& make_stream(int device);
   /// Blocks the host until all streams of one device, or of every device, are done.
   void finish(int device);

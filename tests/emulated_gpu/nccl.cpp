@@ -1,7 +1,7 @@
 // Functions of NCCL that Trireme calls: communicators of one rank, which sends to itself, or of
 // two, of which the first sends. Ranks are threads or processes of one machine; their messages go
 // over a socket. A send ends when its receive has ended, as NCCL's may: callers cannot count on
-// less.
+// less. On timed GPUs ranks are threads, and messages carry nothing but their time.
 // SPDX-License-Identifier: Apache-2.0
 #include "device.h"
 #include "timed.h"
@@ -12,11 +12,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -58,6 +61,8 @@ struct ncclComm {
     const std::lock_guard lock(mutex);
     return is_aborted;
   }
+
+  std::size_t messages = 0;  ///< of timed GPUs, so far
 };
 
 namespace emulated {
@@ -205,6 +210,35 @@ struct Half {
   }
 };
 
+/// Messages of timed GPUs of which one rank has queued its side, by communicator and number.
+struct Halves {
+  std::mutex mutex;
+  std::map<std::pair<std::string, std::size_t>, Moment::Ptr> open;
+};
+Halves& halves() {
+  static auto* const value = new Halves;
+  return *value;
+}
+
+/// The next message of this communicator: one for both ranks.
+Moment::Ptr next_message(ncclComm& comm, std::size_t size) {
+  static auto* const links = new std::map<std::string, Link>;  // by communicator: one way each
+  const std::lock_guard lock(halves().mutex);
+  const auto [place, is_new] = halves().open.try_emplace({comm.address, comm.messages++});
+  if (!is_new) return halves().open.extract(place).mapped();
+  const std::chrono::duration<double> time(
+      std::max(static_cast<double>(size) / rates().links, rates().least));
+  return place->second = std::make_shared<Moment>(std::chrono::duration_cast<Clock::duration>(time),
+                                                  &(*links)[comm.address], /*parts=*/2);
+}
+
+/// Streams that wait for one side of a message wait no more.
+void give_up_messages(const ncclComm& comm) {
+  const std::lock_guard lock(halves().mutex);
+  for (const auto& [place, message] : halves().open)
+    if (place.first == comm.address) Moment::give_up(message);
+}
+
 thread_local int group_depth = 0;
 thread_local std::vector<std::pair<Half, cudaStream_t>> group;
 
@@ -230,6 +264,8 @@ ncclResult_t take(bool sends, const void* data, std::size_t size, ncclDataType_t
   if (!fits) return ncclInvalidUsage;
   if (group_depth > 0)
     group.emplace_back(std::move(half), stream);
+  else if (is_timed())
+    stream_of(stream).meet(next_message(*half.comm, size));
   else
     give(stream, [half = std::move(half)] { half.run(); });
   return ncclSuccess;
@@ -248,8 +284,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* result, int ranks, ncclUniqueId id, int rank,
                                     ncclConfig_t* config) {
-  // A timed GPU's streams run on the caller's thread, which a message would keep.
-  if (ranks > 2 || config->blocking != 0 || emulated::is_timed()) return ncclInvalidUsage;
+  if (ranks > 2 || config->blocking != 0) return ncclInvalidUsage;
   auto comm = std::make_shared<ncclComm>();
   comm->ranks = ranks;
   comm->rank = rank;
@@ -299,6 +334,7 @@ ncclResult_t ncclCommAbort(ncclComm_t bare) {
     if (comm->socket >= 0) ::shutdown(comm->socket, SHUT_RDWR);
     comm->changed.notify_all();
   }
+  emulated::give_up_messages(*comm);
   // NCCL frees device memory, which takes until all kernels of the device have ended.
   int current = 0;
   cudaGetDevice(&current);
@@ -337,7 +373,7 @@ ncclResult_t ncclGroupEnd() {
       halves[0].first.size != halves[1].first.size)
     return ncclInvalidUsage;
   emulated::give(halves[0].second, [from = halves[0].first, to = halves[1].first] {
-    if (!from.comm->has_ended()) std::memcpy(to.data, from.data, to.size);
+    if (!from.comm->has_ended() && !emulated::is_timed()) std::memcpy(to.data, from.data, to.size);
   });
   return ncclSuccess;
 }

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -32,8 +34,14 @@ std::uint64_t Stream::give(std::function<void()> work, Clock::duration time, Lin
   if (is_timed()) {
     work();
     const std::lock_guard lock(mutex_);
-    const Clock::time_point begin = std::max(end_, now);
-    end_ = link != nullptr ? link->book(begin, time) : begin + time;
+    close();
+    if (end_.open) {
+      const auto next = std::make_shared<Moment>(time, link);
+      Moment::follow(next, now, {std::exchange(end_.open, next)});
+    } else {
+      const Clock::time_point begin = std::max(end_.known, now);
+      end_.known = link != nullptr ? link->book(begin, time) : begin + time;
+    }
     return done_ = ++given_;
   }
   last_given = now;
@@ -48,14 +56,35 @@ std::uint64_t Stream::give(std::function<void()> work, Clock::duration time, Lin
   return number;
 }
 
-Clock::time_point Stream::end() {
+End Stream::end() {
   const std::lock_guard lock(mutex_);
+  close();
   return end_;
 }
 
-void Stream::hold_until(Clock::time_point time) {
+void Stream::hold_until(const End& end) {
   const std::lock_guard lock(mutex_);
-  end_ = std::max(end_, time);
+  close();
+  const std::optional<Clock::time_point> time = end.time();
+  if (time && !end_.open) {
+    end_.known = std::max(end_.known, *time);
+  } else {
+    const auto both = std::make_shared<Moment>(Clock::duration{});
+    Moment::follow(both, time.value_or(end_.known), {std::exchange(end_.open, both), end.open});
+  }
+}
+
+void Stream::meet(const Moment::Ptr& message) {
+  const std::lock_guard lock(mutex_);
+  close();
+  Moment::follow(message, std::max(end_.known, Clock::now()), {std::exchange(end_.open, message)});
+}
+
+/// Its end is known once that of the last message is.
+void Stream::close() {
+  if (!end_.open) return;
+  if (const std::optional<Clock::time_point> time = end_.open->time())
+    end_ = {.known = *time, .open = nullptr};
 }
 
 void Stream::finish(std::uint64_t number) {
@@ -73,7 +102,7 @@ void Stream::await(std::uint64_t number) {
 }
 
 void Stream::finish() {
-  if (is_timed()) return std::this_thread::sleep_until(end());
+  if (is_timed()) return std::this_thread::sleep_until(end().await());
   std::uint64_t last = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -93,7 +122,10 @@ bool Stream::is_done(std::uint64_t number) {
 }
 
 bool Stream::is_done() {
-  if (is_timed()) return Clock::now() >= end();
+  if (is_timed()) {
+    const std::optional<Clock::time_point> time = end().time();
+    return time && Clock::now() >= *time;
+  }
   const std::lock_guard lock(mutex_);
   return done_ == given_;
 }
@@ -124,13 +156,13 @@ void Event::record(Stream& stream) {
   auto place = std::make_shared<Place>();
   place->stream = &stream;
   place->number = stream.give([place] { place->time = Clock::now(); });
-  if (is_timed()) place->time = stream.end();
+  if (is_timed()) place->end = stream.end();
   place_ = std::move(place);
 }
 
 void Event::block(Stream& stream) {
   if (!place_ || place_->stream == &stream) return;
-  if (is_timed()) return stream.hold_until(place_->time);
+  if (is_timed()) return stream.hold_until(place_->end);
   const bool hastens = stream.pace() == Stream::Pace::kLate;
   stream.give([place = place_, hastens] {
     hastens ? place->stream->finish(place->number) : place->stream->await(place->number);
@@ -140,12 +172,15 @@ void Event::block(Stream& stream) {
 void Event::finish_for_host() {
   if (!place_) return;
   if (!is_kernel) ++host_waits;
-  if (is_timed()) return std::this_thread::sleep_until(place_->time);
+  if (is_timed()) return std::this_thread::sleep_until(place_->end.await());
   place_->stream->finish(place_->number);
 }
 
 bool Event::is_reached() {
-  if (place_ && is_timed()) return Clock::now() >= place_->time;
+  if (place_ && is_timed()) {
+    const std::optional<Clock::time_point> time = place_->end.time();
+    return time && Clock::now() >= *time;
+  }
   return !place_ || place_->stream->is_done(place_->number);
 }
 

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "timed.h"
+
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -11,8 +13,6 @@
 #include <mutex>
 
 namespace emulated {
-
-class Link;
 
 using Clock = std::chrono::steady_clock;
 
@@ -50,9 +50,11 @@ class Stream {
   bool is_done();
 
   /// Where GPUs are timed: when all work queued so far is done.
-  Clock::time_point end();
+  End end();
   /// Work queued from here on begins no earlier.
-  void hold_until(Clock::time_point time);
+  void hold_until(const End& end);
+  /// Queues one side of a message, which ends when both have met.
+  void meet(const Moment::Ptr& message);
 
  private:
   struct Work {
@@ -60,6 +62,7 @@ class Stream {
     Clock::time_point given;
   };
   [[noreturn]] void work();
+  void close();
   Clock::time_point due(Clock::time_point given) const;
 
   const int device_;
@@ -69,7 +72,7 @@ class Stream {
   std::deque<Work> left_;
   std::uint64_t given_ = 0, done_ = 0, wanted_ = 0;
   bool has_thread_ = false;
-  Clock::time_point end_;
+  End end_;
 };
 
 /// The state of a cudaEvent_t: the last place where it was recorded.
@@ -81,14 +84,15 @@ class Event {
   void finish_for_host();
   bool is_reached();
   bool is_recorded() const { return place_ != nullptr; }
-  /// Blocks until it is reached.
-  Clock::time_point time() const { return place_->time; }
+  /// When it was reached.
+  Clock::time_point time() const { return is_timed() ? place_->end.await() : place_->time; }
 
  private:
   struct Place {
     Stream* stream = nullptr;
     std::uint64_t number = 0;
     Clock::time_point time;
+    End end;  ///< where GPUs are timed
   };
   std::shared_ptr<Place> place_;
 };

@@ -2,6 +2,7 @@
 #include "timed.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstdlib>
 #include <sstream>
 #include <string_view>
@@ -16,8 +17,19 @@ Rates read_rates() {
   const char* const text = std::getenv("TRIREME_EMULATED_GPU_RATES");
   if (text == nullptr) return rates;
   std::istringstream numbers(text);
-  numbers >> rates.products >> rates.attention >> rates.memory >> rates.copies >> rates.least;
+  numbers >> rates.products >> rates.attention >> rates.memory >> rates.copies >> rates.least >>
+      rates.links;
   return rates;
+}
+
+/// Guards all moments.
+std::mutex& moments() {
+  static auto* const mutex = new std::mutex;
+  return *mutex;
+}
+std::condition_variable& known() {
+  static auto* const changed = new std::condition_variable;
+  return *changed;
 }
 
 }  // namespace
@@ -53,6 +65,56 @@ Link& link_of(int device, bool to_device) {
   static std::map<std::pair<int, bool>, Link> links;
   const std::lock_guard lock(mutex);
   return links[{device, to_device}];
+}
+
+void Moment::follow(const Ptr& moment, Time earliest, const std::vector<Ptr>& before) {
+  const std::lock_guard lock(moments());
+  moment->earliest_ = std::max(moment->earliest_, earliest);
+  for (const Ptr& one : before) {
+    if (!one) continue;
+    if (one->time_) {
+      moment->earliest_ = std::max(moment->earliest_, *one->time_);
+    } else {
+      one->next_.push_back(moment);
+      ++moment->waits_;
+    }
+  }
+  if (--moment->waits_ == 0) settle(moment);
+}
+
+void Moment::give_up(const Ptr& moment) {
+  const std::lock_guard lock(moments());
+  if (moment->time_) return;
+  moment->waits_ = 0;
+  settle(moment);
+}
+
+void Moment::settle(const Ptr& first) {
+  std::vector<Ptr> left{first};
+  while (!left.empty()) {
+    const Ptr moment = std::move(left.back());
+    left.pop_back();
+    if (moment->time_) continue;
+    moment->time_ = moment->link_ != nullptr
+                        ? moment->link_->book(moment->earliest_, moment->length_)
+                        : moment->earliest_ + moment->length_;
+    for (const Ptr& next : std::exchange(moment->next_, {})) {
+      next->earliest_ = std::max(next->earliest_, *moment->time_);
+      if (--next->waits_ == 0) left.push_back(next);
+    }
+  }
+  known().notify_all();
+}
+
+std::optional<Moment::Time> Moment::time() const {
+  const std::lock_guard lock(moments());
+  return time_;
+}
+
+Moment::Time Moment::await() const {
+  std::unique_lock lock(moments());
+  known().wait(lock, [&] { return time_.has_value(); });
+  return *time_;
 }
 
 std::chrono::nanoseconds time_of_copy(std::size_t size, bool is_within_device) {
