@@ -1,7 +1,7 @@
-"""Schedule1F1B of torch.distributed.pipelining over gloo, two processes, with or without torch.utils.checkpoint around every
+"""A schedule of torch.distributed.pipelining over gloo, two processes, with or without torch.utils.checkpoint around every
 block, on the GPT of bench/train/peer_gpt.py.
 
-    peer_pipeline.py COUNTING_LIBRARY keep_all|checkpoint BLOCKS WIDTH HEADS CONTEXT VOCABULARY BATCH MICRO_BATCH STEPS THREADS
+    peer_pipeline.py COUNTING_LIBRARY SCHEDULE keep_all|checkpoint BLOCKS WIDTH HEADS CONTEXT VOCABULARY BATCH MICRO_BATCH STEPS THREADS
 
 Prints JSON: the median seconds of a step, and by rank the peak and static tensor bytes, counted by Trireme's allocator in
 each process. SPDX-License-Identifier: Apache-2.0
@@ -32,12 +32,12 @@ class Recomputed(nn.Module):
         return checkpoint(self.block, x, use_reentrant=False)
 
 
-def rank_main(rank, library, policy, shape):
+def rank_main(rank, library, schedule, policy, shape):
     import torch.distributed as dist
 
     counting = Counting(library)
     wrap = (lambda layer: Recomputed(layer) if isinstance(layer, Block) else layer) if policy == "checkpoint" else lambda layer: layer
-    seconds = pipeline_steps(rank, shape, wrap, before_step=counting.reset)
+    seconds = pipeline_steps(rank, shape, wrap, before_step=counting.reset, schedule=schedule)
     mine = {"peak_bytes": counting.peak(), "static_bytes": counting.live()}
     ranks = [None, None]
     dist.all_gather_object(ranks, mine)
@@ -47,10 +47,10 @@ def rank_main(rank, library, policy, shape):
 
 
 def main():
-    library, policy = sys.argv[1:3]
+    library, schedule, policy = sys.argv[1:4]
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", "29514")
-    multiprocessing.spawn(rank_main, args=(library, policy, tuple(int(word) for word in sys.argv[3:12])), nprocs=2)
+    multiprocessing.spawn(rank_main, args=(library, schedule, policy, tuple(int(word) for word in sys.argv[4:13])), nprocs=2)
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@
 //   partition_bench schedules CONFIGS       several chunks on a rank: steps of `auto` and of named
 //                                    schedules at several budgets, beside the bounds of their
 //                                    orders
-//   partition_bench named CONFIGS    `auto` beside one chunk on every rank and every named schedule
-//                                    on all chains, platforms and budgets
+//   partition_bench named CONFIGS [CHAIN]   `auto` beside one chunk on every rank and every named
+//                                    schedule, on all platforms and budgets
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "corpus.h"
@@ -363,9 +363,9 @@ int main(int argc, char** argv) {
   if (what == "corpus" && argc > 3) return plan_corpus(argv[2], argv[3], argc > 4 ? argv[4] : "");
   if (what == "compare" && argc > 3) return compare_corpora(argv[2], argv[3]);
   if (what == "schedules" && argc > 2) return compare_schedules(argv[2]);
-  if (what == "named" && argc > 2) return compare_named(argv[2]);
+  if (what == "named" && argc > 2) return compare_named(argv[2], argc > 3 ? argv[3] : "");
   std::cerr << "partition_bench scaling [FILE] | gains CONFIGS [CHAIN] | random COUNT | optimum "
                "COUNT | corpus CONFIGS FILE [PART] | compare FILE FILE | "
-               "schedules CONFIGS | named CONFIGS\n";
+               "schedules CONFIGS | named CONFIGS [CHAIN]\n";
   return 2;
 }

@@ -216,12 +216,13 @@ int compare_schedules(const std::filesystem::path& configs) {
   return missed == 0 ? 0 : 1;
 }
 
-int compare_named(const std::filesystem::path& configs) {
+int compare_named(const std::filesystem::path& configs, const std::string& part) {
   const auto text = [](std::optional<double> step) { return step ? rounded(*step) : "-"; };
   Ratios one_chunk("one chunk"), named("best named");
   std::cout << "| case | auto | one chunk | best named |\n|---|--:|--:|---|" << std::endl;
   const auto platforms = small_platforms(configs / "platforms");
   for (const std::filesystem::path& file : files_in(configs / "chains")) {
+    if (file.stem().string().find(part) == std::string::npos) continue;
     for (const auto& [name, platform] : platforms) {
       for (const Memory& memory : kMemories) {
         const chain::Chain chain = chain::load_chain(file);

@@ -1,8 +1,7 @@
 """The Python peer of the training benchmarks: the same GPT in PyTorch.
 
     peer_gpt.py single   BLOCKS WIDTH HEADS CONTEXT VOCABULARY BATCH MICRO_BATCH STEPS THREADS
-    peer_gpt.py pipeline ... (the same; two processes, Schedule1F1B of torch.distributed.pipelining over gloo)
-    peer_gpt.py zero_bubble ... (the same with ScheduleInterleavedZeroBubble, two stages on each)
+    peer_gpt.py SCHEDULE ... (the same; two processes, that schedule of torch.distributed.pipelining over gloo: one of SCHEDULES)
 
 Prints the median seconds of a step. AdamW is PyTorch's fused one: its fastest on CPU.
 SPDX-License-Identifier: Apache-2.0
@@ -17,6 +16,11 @@ import torch
 import torch.multiprocessing as multiprocessing
 import torch.nn.functional as F
 from torch import nn
+
+
+# Name -> class of torch.distributed.pipelining, and the stages of either process.
+SCHEDULES = {"1f1b": ("Schedule1F1B", ((0,), (1,))), "interleaved": ("ScheduleInterleaved1F1B", ((0, 2), (1, 3))),
+             "zero_bubble": ("ScheduleInterleavedZeroBubble", ((0, 2), (1, 3))), "zb_v": ("ScheduleZBVZeroBubble", ((0, 3), (1, 2)))}
 
 
 class Block(nn.Module):
@@ -95,23 +99,26 @@ def single(shape):
     print(statistics.median(seconds))
 
 
-def pipeline_steps(rank, shape, wrap=lambda layer: layer, before_step=lambda: None, zero_bubble=False):
+def pipeline_steps(rank, shape, wrap=lambda layer: layer, before_step=lambda: None, schedule="1f1b"):
     """Median seconds of a step of rank 0 or 1; the process group stays. `wrap` goes around every layer."""
     import torch.distributed as dist
-    from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleInterleavedZeroBubble
+    from torch.distributed import pipelining
 
     blocks, width, heads, context, vocabulary, batch, micro_batch, steps, threads = shape
     torch.set_num_threads(threads)
     dist.init_process_group("gloo", rank=rank, world_size=2)
     layers = [wrap(layer) for layer in chain(blocks, width, heads, context, vocabulary)]
-    stages = 4 if zero_bubble else 2
+    kind, stages_of = SCHEDULES[schedule]
+    stages = 2 * len(stages_of[rank])
     ends = [0, *(1 + blocks * k // stages for k in range(1, stages)), len(layers)]
-    mine = {k: nn.Sequential(*layers[ends[k]:ends[k + 1]]) for k in range(rank, stages, 2)}
+    mine = {k: nn.Sequential(*layers[ends[k]:ends[k + 1]]) for k in stages_of[rank]}
     del layers
     model = nn.ModuleList(mine.values())
-    parts = [PipelineStage(part, k, stages, torch.device("cpu")) for k, part in mine.items()]
-    schedule = (ScheduleInterleavedZeroBubble if zero_bubble else Schedule1F1B)(
-        parts if zero_bubble else parts[0], n_microbatches=batch // micro_batch, loss_fn=cross_entropy)
+    parts = [pipelining.PipelineStage(part, k, stages, torch.device("cpu")) for k, part in mine.items()]
+    if schedule == "zb_v":  # where neighbouring stages share a rank the first messages would go from it to itself, which gloo refuses
+        for part in parts:
+            part._get_init_p2p_neighbors_ops = list
+    schedule = getattr(pipelining, kind)(parts if len(parts) > 1 else parts[0], n_microbatches=batch // micro_batch, loss_fn=cross_entropy)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1, fused=True)
     torch.manual_seed(0)
     seconds = []
@@ -121,10 +128,9 @@ def pipeline_steps(rank, shape, wrap=lambda layer: layer, before_step=lambda: No
         before_step()
         begin = time.perf_counter()
         optimizer.zero_grad()
-        if rank == 0:
-            schedule.step(tokens[:, :-1].contiguous())
-        else:
-            schedule.step(target=tokens[:, 1:].contiguous(), losses=[])
+        inputs = (tokens[:, :-1].contiguous(),) if 0 in mine else ()
+        wanted = {"target": tokens[:, 1:].contiguous(), "losses": []} if stages - 1 in mine else {}
+        schedule.step(*inputs, **wanted)
         norm = torch.stack([p.grad.norm() for p in model.parameters() if p.grad is not None]).norm() ** 2
         dist.all_reduce(norm)
         scale = min(1.0, 1.0 / (norm.sqrt().item() + 1e-6))
@@ -139,10 +145,10 @@ def pipeline_steps(rank, shape, wrap=lambda layer: layer, before_step=lambda: No
     return statistics.median(seconds)
 
 
-def pipeline_rank(rank, shape, zero_bubble):
+def pipeline_rank(rank, shape, schedule):
     import torch.distributed as dist
 
-    seconds = pipeline_steps(rank, shape, zero_bubble=zero_bubble)
+    seconds = pipeline_steps(rank, shape, schedule=schedule)
     if rank == 0:
         print(seconds)
     dist.destroy_process_group()
@@ -155,7 +161,7 @@ def main():
     else:
         os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
         os.environ.setdefault("MASTER_PORT", "29513")
-        multiprocessing.spawn(pipeline_rank, args=(shape, mode == "zero_bubble"), nprocs=2)
+        multiprocessing.spawn(pipeline_rank, args=(shape, mode), nprocs=2)
 
 
 if __name__ == "__main__":
