@@ -175,6 +175,29 @@ TEST(Outline, ThatWasNeverFilledFailsInItsBackward) {
   EXPECT_THROW(backward(std::move(tape), {at::ones({2, 4})}), c10::Error);
 }
 
+/// Multiplies by a number, for which autograd asks how to save it, and then saves it otherwise.
+class Scaled final : public Layer {
+ public:
+  Values forward(const Values& input, const Context&) override {
+    return {(input.at(0) * 1.5).tanh().mul(at::scalar_tensor(0.5)).exp()};
+  }
+};
+
+TEST(Retape, TakesProductsWithNumbers) {
+  Scaled layer;
+  const Values input{at::linspace(-1, 1, 8).view({2, 4})};
+  Tape whole = taped_forward(layer, input, context(), Precision::kFloat32, InputGradient::kNeeded);
+  const Values expected = backward(std::move(whole), {at::ones({2, 4})});
+
+  Outlined first =
+      outlined_forward(layer, input, context(), Precision::kFloat32, InputGradient::kNeeded);
+  Tape again = retape(std::move(first.outline), layer, input, context(), Precision::kFloat32);
+  const Values found = backward(std::move(again), {at::ones({2, 4})});
+
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(at::equal(found[0], expected.at(0)));
+}
+
 /// Saves one tensor less from the second forward on.
 class Forgetful final : public Layer {
  public:

@@ -23,21 +23,38 @@ using torch::autograd::SavedVariableHooks;
 thread_local SavingScope* current = nullptr;             // NOLINT
 thread_local RemakingScope* current_remaking = nullptr;  // NOLINT
 
+/// The engine that was there before, but for hooks of saved tensors: its own go first, those of the
+/// thread's scope come after. Python's engine has some (torch.autograd.graph.saved_tensors_hooks),
+/// and runs what Python adds to a graph.
 class AskingEngine final : public torch::autograd::Engine {
  public:
+  explicit AskingEngine(Engine& before) : before_(before) {}
   ~AskingEngine() override { stop(); }
+
+  torch::autograd::variable_list execute(const torch::autograd::edge_list& roots,
+                                         const torch::autograd::variable_list& inputs,
+                                         bool keep_graph, bool create_graph, bool accumulate_grad,
+                                         const torch::autograd::edge_list& outputs) override {
+    return before_.execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
+  }
+  std::unique_ptr<torch::autograd::AnomalyMetadata> make_anomaly_metadata() override {
+    return before_.make_anomaly_metadata();
+  }
   std::unique_ptr<SavedVariableHooks> get_default_saved_variable_hooks() override {
+    if (auto hooks = before_.get_default_saved_variable_hooks()) return hooks;
     return current == nullptr ? nullptr : current->hooks();
   }
-  static Engine& get() {
-    static auto* engine = new AskingEngine;  // never freed: graphs may outlive static destruction
-    return *engine;
-  }
+
+ private:
+  Engine& before_;
 };
+
+AskingEngine* engine = nullptr;  // NOLINT: never freed, graphs may outlive static destruction
 
 void install() {
   static const bool installed = [] {
-    torch::autograd::set_default_engine_stub(&AskingEngine::get);
+    engine = new AskingEngine(torch::autograd::Engine::get_default_engine());
+    torch::autograd::set_default_engine_stub([]() -> torch::autograd::Engine& { return *engine; });
     return true;
   }();
   (void)installed;
@@ -77,11 +94,15 @@ class NotingHooks final : public SavedVariableHooks {
 /// Unpacks the tensor that was put into its place later.
 class PlaceHooks final : public SavedVariableHooks {
  public:
-  explicit PlaceHooks(std::shared_ptr<SavedTensor> place) : place_(std::move(place)) {}
-  void call_pack_hook(const at::Tensor& tensor) override { place_->note(tensor); }
+  explicit PlaceHooks(OutlineScope& scope) : scope_(scope) {}
+  void call_pack_hook(const at::Tensor& tensor) override {
+    place_ = scope_.new_place();
+    place_->note(tensor);
+  }
   at::Tensor call_unpack_hook() override { return place_->get(); }
 
  private:
+  OutlineScope& scope_;  ///< used only while it lives
   std::shared_ptr<SavedTensor> place_;
 };
 
@@ -254,8 +275,11 @@ void NotingScope::note(const c10::Storage& storage) {
 }
 
 std::unique_ptr<SavedVariableHooks> OutlineScope::hooks() {
-  places_.push_back(std::make_shared<SavedTensor>());
-  return std::make_unique<PlaceHooks>(places_.back());
+  return std::make_unique<PlaceHooks>(*this);
+}
+
+std::shared_ptr<SavedTensor> OutlineScope::new_place() {
+  return places_.emplace_back(std::make_shared<SavedTensor>());
 }
 
 void OutlineScope::require_unchanged() const {

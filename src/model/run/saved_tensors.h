@@ -106,6 +106,9 @@ class RemakingScope final : public SavingScope {
 class OutlineScope final : public SavingScope {
  public:
   std::unique_ptr<torch::autograd::SavedVariableHooks> hooks() override;
+  /// For a tensor that is saved. Autograd also asks for hooks of numbers (the 1.5 of x * 1.5), and
+  /// saves these without them.
+  std::shared_ptr<SavedTensor> new_place();
   /// Call after the forward: throws InputError if it changed in place what the backward will need.
   /// A recomputed forward may end before the change, and would not detect it.
   void require_unchanged() const;
