@@ -132,7 +132,7 @@ Answer proposed(const Question& question) {
 
 void require_sound(const Question& question) {
   const int layers = question.chain.length();
-  if (question.schedule != "1f1b" && question.schedule != "gpipe")
+  if (!schedule::has_usual_order(question.schedule))
     throw InputError(
         concat("schedule: found '", question.schedule, "', expected '1f1b' or 'gpipe'"));
   ensure(question.micro_batches >= 1, "a step has a micro-batch");

@@ -152,8 +152,9 @@ schedule::Order order_of(const Plan& plan) {
 }
 
 void set_order(Plan& plan, schedule::Order order) {
-  const bool has_usual_order = plan.schedule == "1f1b" || plan.schedule == "gpipe";
-  plan.order = has_usual_order && order == usual_order(plan) ? schedule::Order() : std::move(order);
+  plan.order = schedule::has_usual_order(plan.schedule) && order == usual_order(plan)
+                   ? schedule::Order()
+                   : std::move(order);
 }
 
 std::vector<int> in_flight(const Plan& plan) {

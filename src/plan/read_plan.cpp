@@ -91,8 +91,7 @@ Plan read_plan(const io::Node& document) {
 
   std::vector<OldPasses> old_passes;
   plan.stages = read_stages(stages, old_passes);
-  const bool has_usual_order = plan.schedule == "1f1b" || plan.schedule == "gpipe";
-  if (!order && !has_usual_order)
+  if (!order && !schedule::has_usual_order(plan.schedule))
     document.fail_at("order", concat("is missing, which a plan with the schedule ", plan.schedule,
                                      " must have"));
   if (order)

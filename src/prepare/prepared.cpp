@@ -17,6 +17,7 @@
 #include "trireme/profile/tied_weights.h"
 #include "trireme/ranks/rank_kinds.h"
 #include "trireme/ranks/signals.h"
+#include "trireme/schedule/named.h"
 
 #include <malloc.h>
 
@@ -128,7 +129,7 @@ bool Preparing::needs_costs() const {
       (job_.plan.solver == "auto" && context_.device.default_budget() > Bytes(0));
   if (goal_ != partition::Goal{}) return true;
   const std::string& schedule = job_.pipeline.schedule;
-  if (schedule != "auto" && schedule != "1f1b" && schedule != "gpipe") return true;
+  if (schedule != "auto" && !schedule::has_usual_order(schedule)) return true;
   if (!by_policy || !job_.plan.file.empty() || has_budget || offload.host + offload.disk > Bytes(0))
     return true;
   // Stages of ranks that are not alike have work of unlike length.

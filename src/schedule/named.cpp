@@ -191,6 +191,10 @@ Order with_parts(const Order& order, const std::vector<bool>& split) {
   return parts;
 }
 
+bool has_usual_order(std::string_view schedule) {
+  return schedule == "1f1b" || schedule == "gpipe";
+}
+
 int usual_in_flight(std::string_view schedule, PipelineShape shape, int k) {
   return schedule == "gpipe" ? shape.micro_batches
                              : std::min(shape.stages - k, shape.micro_batches);

@@ -66,6 +66,8 @@ Order forwards_only(const Placement& placement, int micro_batches);
 /// others: a "B" becomes "I" and "W" next to each other, an "I" a "B", whose "W" goes.
 Order with_parts(const Order& order, const std::vector<bool>& split);
 
+/// Whether the name is "1f1b" or "gpipe", whose orders follow from numbers in flight.
+bool has_usual_order(std::string_view schedule);
 /// Usual number of micro-batches in flight of stage k (0-based) of "1f1b" or "gpipe".
 int usual_in_flight(std::string_view schedule, PipelineShape shape, int k);
 

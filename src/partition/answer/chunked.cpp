@@ -22,17 +22,26 @@ namespace {
 /// A budget that each rank that lacks memory could have instead, with which the schedule fits.
 Bytes budget_that_fits(const Question& question, const schedule::NamedSchedule& named,
                        Bytes least) {
-  constexpr int kBudgets = 40;
-  constexpr std::int64_t kPartAdded = 25;  // of what was not enough, added
-  for (int round = 0; round < kBudgets; ++round) {
+  constexpr int kDoublings = 12, kHalvings = 3;
+  constexpr std::int64_t kPartAdded = 25;  // of what was not enough, at first
+  const auto fits = [&](Bytes memory) {
     Question roomy = question;
     for (chain::RankSpec& rank : roomy.platform.ranks)
-      if (rank.memory > Bytes(0)) rank.memory = std::max(rank.memory, least);
+      if (rank.memory > Bytes(0)) rank.memory = std::max(rank.memory, memory);
     const StageRoom room(roomy);
-    if (named_plan(room, *policy_named(roomy, chunk_policy(roomy)), named)) break;
-    least += std::max(least / kPartAdded, Bytes(1));
+    return named_plan(room, *policy_named(roomy, chunk_policy(roomy)), named).has_value();
+  };
+  Bytes more = std::max(least / kPartAdded, Bytes(1)), enough = least;
+  for (int round = 0; round < kDoublings && !fits(enough); ++round) {
+    least = enough;
+    enough += more;
+    more = more * 2;
   }
-  return least;
+  for (int round = 0; round < kHalvings && enough > least; ++round) {
+    const Bytes middle = least + (enough - least) / 2;
+    (fits(middle) ? enough : least) = middle;
+  }
+  return enough;
 }
 
 Answer named_answer(const StageRoom& room, StagePolicy& policy,

@@ -5,6 +5,7 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/schedule/named.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -104,9 +105,9 @@ Choices plainest(const Question& question) {
 }
 
 void set_schedule(Question& question, const std::string& schedule) {
-  const bool is_family = schedule == "1f1b" || schedule == "gpipe";
-  question.schedule = is_family ? schedule : "1f1b";
-  question.chunks = is_family ? kNoChunks : schedule;
+  const bool is_usual = schedule::has_usual_order(schedule);
+  question.schedule = is_usual ? schedule : "1f1b";
+  question.chunks = is_usual ? kNoChunks : schedule;
 }
 
 bool has_named_schedule(const Question& question) {

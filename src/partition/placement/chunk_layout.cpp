@@ -99,14 +99,15 @@ std::string chunk_policy(const Question& question) {
 ChunkLayout::ChunkLayout(const StageRoom& room, StageOptions& options,
                          schedule::Placement placement, Cut cut)
     : room_(room), options_(options), placement_(std::move(placement)), cut_(std::move(cut)) {
-  for (int rank = 0; rank < schedule::ranks_of(placement_); ++rank) memory_.push_back(memory(rank));
+  for (int rank = 0; rank < schedule::ranks_of(placement_); ++rank)
+    memory_.push_back(memory_for_programs(rank));
 }
 
 chain::LayerRange ChunkLayout::layers(int chunk) const {
   return layers_of(cut_, chunk);
 }
 
-Bytes ChunkLayout::memory(int rank) const {
+Bytes ChunkLayout::memory_for_programs(int rank) const {
   const Bytes whole = room_.whole(rank);
   if (whole == kUnlimited) return whole;
   const Question& question = room_.question();

@@ -47,12 +47,13 @@ class ChunkLayout {
   plan::Infeasible lack(const std::vector<int>& in_flight) const;
 
   const schedule::Placement& placement() const { return placement_; }
+  /// The rank's memory for programs and what they keep; kUnlimited without a budget.
+  Bytes memory(int rank) const { return memory_[static_cast<std::size_t>(rank)]; }
   int chunks() const { return static_cast<int>(cut_.size()); }
 
  private:
   chain::LayerRange layers(int chunk) const;
-  /// The rank's memory for programs and what they keep; kUnlimited without a budget.
-  Bytes memory(int rank) const;
+  Bytes memory_for_programs(int rank) const;
   Seconds weights_of(const Prepared& prepared, int chunk) const;
   /// Adds the least programs of a rank's chunks to `found`; false if there are none.
   bool add_programs(std::size_t rank, const std::vector<schedule::Pass>& passes,

@@ -3,6 +3,7 @@
 
 #include "chunk_cut.h"
 #include "chunk_layout.h"
+#include "early.h"
 #include "judge/judge.h"
 #include "values/lookup.h"
 
@@ -99,6 +100,13 @@ Cut roomy_cut(const StageRoom& room, StageOptions& options, const schedule::Plac
   });
 }
 
+plan::Plan with_early_recomputation(const StageRoom& room, const ChunkLayout& layout,
+                                    plan::Plan plan) {
+  const std::vector<int> in_flight = schedule::in_flight(plan::order_of(plan), layout.placement());
+  return with_early_recomputation(
+      room, std::move(plan), [&](int rank) { return layout.memory(rank); }, in_flight);
+}
+
 bool are_same(const ChunkLayout::Programs& some, const ChunkLayout::Programs& others) {
   return std::equal(
       some.begin(), some.end(), others.begin(),
@@ -120,7 +128,8 @@ class Searched {
   std::optional<plan::Plan> best() {
     for (const Candidate& one : hopeful()) refine(one);
     if (best_ && best_->found.step > best_->found.bound) build(*best_, kCareful);
-    return std::move(plan_);
+    if (!plan_) return std::nullopt;
+    return with_early_recomputation(room_, *best_->layout, *std::move(plan_));
   }
 
  private:
@@ -266,7 +275,8 @@ std::optional<plan::Plan> named_plan(const StageRoom& room, StagePolicy& policy,
           layout.judge(*programs, order_for(layout.split(*programs)), std::string(schedule.name));
       waits_in_a_circle = waits_in_a_circle || !found;
       if (!found || !is_within(question, found->simulation)) continue;
-      if (!best || found->plan.step < best->step) best = std::move(found->plan);
+      plan::Plan plan = with_early_recomputation(room, layout, std::move(found->plan));
+      if (!best || plan.step < best->step) best = std::move(plan);
     }
   }
   if (!best && waits_in_a_circle)
@@ -295,7 +305,10 @@ plan::Infeasible lack_of(const StageRoom& room, StagePolicy& policy,
   const std::vector<int> in_flight = schedule::in_flight(
       order_of(schedule, question.stages, per_rank, question.micro_batches), placement);
   const Cut cut = roomy_cut(room, options, placement, balanced_chunks(room, placement), in_flight);
-  return ChunkLayout(room, options, placement, cut).lack(in_flight);
+  plan::Infeasible most = ChunkLayout(room, options, placement, cut).lack(in_flight);
+  // What is not counted, such as copies under way, takes more than is left.
+  most.needed = most.least_budget = std::max(most.needed, most.available + Bytes(1));
+  return most;
 }
 
 }  // namespace trireme::partition

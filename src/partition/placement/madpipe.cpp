@@ -2,8 +2,8 @@
 #include "madpipe.h"
 
 #include "cut/in_flight.h"
+#include "early.h"
 #include "judge/judge.h"
-#include "stage/recompute_early.h"
 
 #include "trireme/schedule/named.h"
 #include "trireme/schedule/slots.h"
@@ -95,7 +95,9 @@ class Layout {
     auto found = tightened(room_.question(), kTightenings, less,
                            [&](const std::vector<Bytes>& now_less) { return judge(now_less); });
     if (!found) return std::nullopt;
-    return hidden(loosened(*std::move(found), std::move(less)));
+    return with_early_recomputation(
+        room_, loosened(*std::move(found), std::move(less)),
+        [&](int rank) { return memory(by_rank_[at(rank)]); }, counts_);
   }
 
  private:
@@ -161,13 +163,8 @@ class Layout {
     std::vector<program::StageProgram> moved;
     for (int k = 0; k < allocation_.stages(); ++k)
       moved.push_back(program::moved_to((*chosen)[at(k)]->program, allocation_.first(k)));
-    return judge(std::move(moved), order(*chosen).order);
-  }
-
-  std::optional<Simulated> judge(std::vector<program::StageProgram> programs,
-                                 schedule::Order order) const {
-    return judged(room_.question(), kName, std::move(programs),
-                  {.ranks = allocation_.ranks, .order = std::move(order)});
+    return judged(room_.question(), kName, std::move(moved),
+                  {.ranks = allocation_.ranks, .order = order(*chosen).order});
   }
 
   bool is_over(const Simulated& found) const {
@@ -191,29 +188,6 @@ class Layout {
       found = *std::move(result);
     }
     return std::move(found.plan);
-  }
-
-  /// Moves recomputation ahead of the gradient where that makes the step shorter.
-  plan::Plan hidden(plan::Plan plan) const {
-    if (plan.recompute == Seconds(0)) return plan;
-    for (int k = 0; k + 1 < allocation_.stages(); ++k) {
-      const std::vector<int>& stages = by_rank_[at(allocation_.rank(k))];
-      Bytes left = memory(stages);
-      for (const int other : stages) {
-        if (other != k && left != kUnlimited)
-          left -= plan.stages[at(other)].predicted.kept * counts_[at(other)];
-      }
-      const StageQuestion asked{
-          .layers = allocation_.layers(k), .memory = left, .in_flight = counts_[at(k)]};
-      std::vector<program::StageProgram> programs;
-      for (const plan::StagePlan& stage : plan.stages) programs.push_back(stage.program);
-      programs[at(k)] = recompute_early(room_.question().chain, asked, programs[at(k)]);
-      if (programs[at(k)] == plan.stages[at(k)].program) continue;
-      auto result = judge(std::move(programs), plan::order_of(plan));
-      if (result && result->plan.step < plan.step && !is_over(*result))
-        plan = std::move(result->plan);
-    }
-    return plan;
   }
 
   const StageRoom& room_;
