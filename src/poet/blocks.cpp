@@ -119,7 +119,7 @@ chain::LayerCost layer_of(const Problem& problem, const Blocks& blocks, int bloc
   return layer;
 }
 
-// Of `held` and of what these nodes make, where all but `kept` is dropped after its last use.
+// The peak of `held` and what these nodes make, where all but `kept` is dropped after its last use.
 Bytes peak_of(const Graph& graph, const std::vector<int>& held, int first, int last,
               const std::vector<int>& kept) {
   std::vector<int> here = held;

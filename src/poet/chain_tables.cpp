@@ -44,8 +44,8 @@ void ChainTables::set_costs() {
   }
 }
 
-// Of the same pair, a run to the last layer needs what is present, and all that comes to memory
-// needs what is held.
+// A run of the pair to the last layer needs what is present, and all that comes to memory needs
+// what is held.
 void ChainTables::fill_pair(int first, int last) {
   std::vector<Source> sources{Source::kHeld};
   if (can_be_outside(first)) sources.insert(sources.end(), {Source::kWarm, Source::kCold});
@@ -251,7 +251,7 @@ void ChainTables::add(const Option& option) {
   collection_.end();
 }
 
-// Of both, the cheapest that each amount of memory allows.
+// Keeps the cheapest of both that each amount of memory allows.
 void ChainTables::add_cheapest_pairs(const Option& option, const Front& then, const Front& last) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   std::size_t i = 0, j = 0;

@@ -216,7 +216,7 @@ bool Greedy::make_room(Bytes bytes) {
   return true;
 }
 
-// Of what may leave; -1: nothing may.
+// Among values that may leave; -1: none may.
 int Greedy::least_missed() const {
   int best = -1;
   double least = std::numeric_limits<double>::infinity();

@@ -16,8 +16,8 @@ namespace {
 using graph::Problem;
 using graph::Schedule;
 
-/// Of the time, for the program in which what stays in memory is no integer column. Where this does
-/// not do, integer columns make a better bound.
+/// Share of the time for the program in which what stays in memory is no integer column. Where that
+/// does not do, integer columns make a better bound.
 constexpr double kFirstShare = 0.03;
 
 /// An answer to a question; without a schedule none was found.

@@ -297,7 +297,7 @@ Infeasible why_not(const Problem& problem, const Freedom& freedom, const Links& 
   return why;
 }
 
-// Of the part of the tables' front that needs least. With room for all of them outside, every value
+// Memory of the tables' point that needs least. With room for all of them outside, every value
 // can be outside whenever it is not used.
 Bytes least_memory(const Problem& problem, const Freedom& freedom, const Links& links) {
   Bytes all{0};

@@ -98,7 +98,7 @@ Result Pofo::run() {
       .schedule = *best_, .outcome = outcome_, .bound = least_value(problem_, freedom_.objective)};
 }
 
-// Of the chain, with which its solver has a program.
+// The budget with which the chain's solver has a program.
 Bytes Pofo::least_budget() {
   question_.budget = Bytes(0);
   const solve::Result result = solve::solve(freedom_.may_recompute ? "pofo" : "offload", question_);

@@ -46,7 +46,7 @@ void set_bytes(Scale& scale, const graph::Problem& problem) {
   if (problem.memory > Bytes(0)) scale.memory = units * each;
 }
 
-// Of a step in which every node is computed once.
+// The scale is a step in which every node is computed once.
 void set_objective(Scale& scale, const graph::Problem& problem, Aim aim) {
   Joules energy{0};
   Seconds time{0};

@@ -193,7 +193,7 @@ std::string updates_text(const plan::Plan& plan) {
   return text + "\n";
 }
 
-/// Of all stages of the rank.
+/// Static bytes of all stages of the rank.
 Bytes static_bytes_of(const plan::Plan& plan, int rank) {
   Bytes sum;
   for (const plan::StagePlan& stage : plan.stages)

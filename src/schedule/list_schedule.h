@@ -93,11 +93,11 @@ class ListScheduler {
   static std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
   const Instance& instance_;
-  // Of the instance.
+  // Facts of the instance.
   std::vector<std::array<Ticks, kPhases>> home_;  ///< from a begin to the end of its micro-batch
   std::vector<Ticks> work_;                       ///< by rank
   std::vector<std::int64_t> whole_need_;          ///< by rank: of one micro-batch from its begin
-  // Of a run.
+  // State of a run.
   const Rule* rule_ = nullptr;
   Ticks now_ = 0, least_step_ = 0;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;

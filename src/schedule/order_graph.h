@@ -90,8 +90,8 @@ class OrderGraph {
   std::vector<int> stream_;             ///< into which it sends if several cuts share it, or -1
   std::vector<int> message_;            ///< its number in there
   std::vector<std::vector<int>> sent_;  ///< by stream: passes that send into it, in order
-  // Of the last change: passes behind which another one comes now, those whose opener is another
-  // one now, and those that open others.
+  // Passes that the last change gave another follower or another opener, and those that open
+  // others since.
   std::vector<int> followed_, renumbered_, reopened_;
   std::vector<int> touched_;  ///< streams
   // Topological order.

@@ -72,7 +72,7 @@ struct ImageShape {
 struct ChainModel {
   std::string name;
   std::vector<LayerRecipe> layers;
-  /// Of a graph, by layer: the values that it reads, ascending; value 0 is the model's input, value
+  /// For graphs, by layer: the values that it reads, ascending; value 0 is the model's input, value
   /// i the output of layer i. A graph's values are one tensor each, and none but the input is free
   /// of gradients. Empty: a chain, in which every layer reads the one before it.
   std::vector<std::vector<int>> inputs = {};

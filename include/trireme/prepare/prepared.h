@@ -33,7 +33,7 @@ struct OffloadStores {
 struct Forecast {
   chain::Chain chain;
   chain::Platform platform;  ///< of one pipeline
-  /// Of a step in steady state, with Detail::kTimeline; of a run at the usual clocks, which it has.
+  /// A step in steady state, with Detail::kTimeline; of a run at the usual clocks, which it has.
   simulate::Simulation simulation;
   std::vector<Bytes> peaks;        ///< by rank, exactly as the runtime allocates and frees
   bool has_earlier_costs = false;  ///< as MeasuredChain::is_earlier
@@ -51,8 +51,8 @@ struct Prepared {
   plan::Plan plan;
   program::Program program;          ///< plan::compile(), with its copies placed
   std::optional<Forecast> forecast;  ///< nothing where the plan needed no costs
-  /// Of a model that is a graph. The forecast's chain then has its nodes for layers, and `plan` one
-  /// stage with the actions of one micro-batch.
+  /// For a model that is a graph. The forecast's chain then has its nodes for layers, and `plan`
+  /// one stage with the actions of one micro-batch.
   std::optional<GraphPlan> graph;
 
   // This rank's:

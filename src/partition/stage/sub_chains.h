@@ -21,7 +21,7 @@ class SubChains {
   chain::LayerRange earliest(chain::LayerRange layers);
 
  private:
-  /// Of equal length.
+  /// Both must have the same length.
   bool equal(chain::LayerRange one, chain::LayerRange other) const;
 
   const chain::Chain& chain_;

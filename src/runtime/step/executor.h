@@ -148,9 +148,9 @@ class Executor {
   void untaped(const Action& action, bool repeated);
   void taped(const Action& action);
   void retaped(const Action& action);
-  /// Of a graph: a layer's forward, the first time with a trace.
+  /// For graphs: a layer's forward, the first time with a trace.
   void compute(const Action& action);
-  /// Of a graph: the gradient of a value.
+  /// For graphs: the gradient of a value.
   void gradient(const Action& action);
   /// One part of it.
   at::Tensor gradient_of(const Action& action, const model::GradientNode::Use& use,
