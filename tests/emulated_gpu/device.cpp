@@ -3,7 +3,6 @@
 
 #include "timed.h"
 
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -83,11 +82,11 @@ Stream& Machine::make_stream(int device) {
   const char* const mode = std::getenv("TRIREME_EMULATED_GPU");
   const bool is_early = mode != nullptr && std::string_view(mode) == "late_compute";
   static const std::size_t queues = setting("TRIREME_EMULATED_GPU_QUEUES", 0);
-  std::vector<Stream*> there = streams();
-  std::erase_if(there, [&](const Stream* one) { return one->device() != device; });
-  if (queues > 0 && there.size() >= queues) {
-    static std::atomic<std::size_t> shared{0};
-    return *there[shared++ % there.size()];
+  if (queues > 0) {
+    std::vector<Stream*> there = streams();
+    std::erase_if(there, [&](const Stream* one) { return one->device() != device; });
+    const std::lock_guard lock(mutex_);
+    if (there.size() >= queues) return *there[shared_[device]++ % there.size()];
   }
   return make_stream(device, is_early ? Stream::Pace::kEarly : Stream::Pace::kLate);
 }

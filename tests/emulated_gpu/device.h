@@ -85,6 +85,7 @@ class Machine {
   std::vector<Stream*> streams_;
   std::vector<Stream*> standard_;
   std::vector<std::size_t> taken_;
+  std::map<int, std::size_t> shared_;  ///< by device, streams that share a queue
   MemoryMap map_;
   bool has_fault_ = false;
 };
