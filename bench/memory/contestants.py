@@ -51,8 +51,11 @@ class Job:
     def fits(self, sets):
         return self.train(dict(sets, **{"train.steps": 1})) is not None
 
+    def run_folder(self, name):
+        return self.folder / name.replace(" ", "_")
+
     def paced(self, name, sets, steps):
-        folder = self.folder / name.replace(" ", "_")
+        folder = self.run_folder(name)
         sets = dict(sets, **{"train.steps": steps, "report.log_every": 1, "report.directory": folder})
         return Paced(self._command(sets), environment(), folder / "metrics.jsonl")
 

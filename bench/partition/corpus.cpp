@@ -42,14 +42,6 @@ struct Row {
   double seconds = 0;
 };
 
-void open_everything(Question& question) {
-  question.optimizer_copies = std::nullopt;
-  question.streamed = std::nullopt;
-  question.weights_at_once = std::nullopt;
-  question.group = std::nullopt;
-  question.updates = std::nullopt;
-}
-
 /// `auto` in every way, each thing that a user can fix, and each named solver. Where more is open
 /// fewer stages are asked for: the corpus is to be planned in minutes.
 const std::vector<Setting>& settings() {
@@ -200,6 +192,14 @@ int alone_in(const std::filesystem::path& file, const std::map<std::string, Row>
 }
 
 }  // namespace
+
+void open_everything(Question& question) {
+  question.optimizer_copies = std::nullopt;
+  question.streamed = std::nullopt;
+  question.weights_at_once = std::nullopt;
+  question.group = std::nullopt;
+  question.updates = std::nullopt;
+}
 
 Bytes budget(const chain::Chain& chain, int stages, const Memory& memory) {
   Bytes tapes, widest;

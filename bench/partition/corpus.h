@@ -5,12 +5,16 @@
 
 #include "trireme/chain/chain.h"
 #include "trireme/core/units.h"
+#include "trireme/partition/problem.h"
 
 #include <filesystem>
 #include <string>
 #include <vector>
 
 namespace trireme::partition {
+
+/// Leaves to the planner all that a user can fix.
+void open_everything(Question& question);
 
 /// How much memory a rank has: `kept` of the activations of all micro-batches in flight, and
 /// `resident` of its share of what does not change from one to the next.

@@ -54,14 +54,6 @@ chain::Chain equal_layers(int layers, int ranks, Passes passes) {
           .layers = std::vector(static_cast<std::size_t>(layers), layer)};
 }
 
-void leave_all_open(Question& question) {
-  question.optimizer_copies.reset();
-  question.streamed.reset();
-  question.weights_at_once.reset();
-  question.group.reset();
-  question.updates.reset();
-}
-
 Question question_of(chain::Chain chain, chain::Platform platform, int ranks, int micro_batches,
                      Bytes memory) {
   Question question;
@@ -70,7 +62,7 @@ Question question_of(chain::Chain chain, chain::Platform platform, int ranks, in
   for (chain::RankSpec& rank : question.platform.ranks) rank.memory = memory;
   question.stages = ranks;
   question.micro_batches = micro_batches;
-  leave_all_open(question);
+  open_everything(question);
   set_schedule(question, "auto");
   return question;
 }
@@ -223,9 +215,9 @@ int compare_named(const std::filesystem::path& configs, const std::string& part)
   const auto platforms = small_platforms(configs / "platforms");
   for (const std::filesystem::path& file : files_in(configs / "chains")) {
     if (file.stem().string().find(part) == std::string::npos) continue;
+    const chain::Chain chain = chain::load_chain(file);
     for (const auto& [name, platform] : platforms) {
       for (const Memory& memory : kMemories) {
-        const chain::Chain chain = chain::load_chain(file);
         const int ranks = static_cast<int>(platform.ranks.size());
         Question question = question_of(chain, platform, ranks, 8, budget(chain, ranks, memory));
         const std::optional<double> found = step_of(question);

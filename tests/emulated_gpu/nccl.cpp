@@ -214,6 +214,7 @@ struct Half {
 struct Halves {
   std::mutex mutex;
   std::map<std::pair<std::string, std::size_t>, Moment::Ptr> open;
+  std::map<std::string, Link> links;  ///< by communicator: one way each
 };
 Halves& halves() {
   static auto* const value = new Halves;
@@ -222,14 +223,13 @@ Halves& halves() {
 
 /// The next message of this communicator: one for both ranks.
 Moment::Ptr next_message(ncclComm& comm, std::size_t size) {
-  static auto* const links = new std::map<std::string, Link>;  // by communicator: one way each
   const std::lock_guard lock(halves().mutex);
   const auto [place, is_new] = halves().open.try_emplace({comm.address, comm.messages++});
   if (!is_new) return halves().open.extract(place).mapped();
   const std::chrono::duration<double> time(
       std::max(static_cast<double>(size) / rates().links, rates().least));
   return place->second = std::make_shared<Moment>(std::chrono::duration_cast<Clock::duration>(time),
-                                                  &(*links)[comm.address], /*parts=*/2);
+                                                  &halves().links[comm.address], /*parts=*/2);
 }
 
 /// Streams that wait for one side of a message wait no more.

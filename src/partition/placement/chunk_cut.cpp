@@ -86,6 +86,7 @@ Cut balanced_chunks(const StageRoom& room, const schedule::Placement& placement)
 
 Cut roomy_chunks(const StageRoom& room, const schedule::Placement& placement, Cut cut,
                  const std::function<Bytes(const Cut&)>& lack) {
+  if (lack(cut) <= Bytes(0)) return cut;
   return descended(std::move(cut), [&](const Cut& one) {
     Load load = load_of(room, placement, one);
     load.lack = std::max(lack(one), Bytes(0));

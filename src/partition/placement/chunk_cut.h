@@ -18,7 +18,7 @@ namespace trireme::partition {
 Cut balanced_chunks(const StageRoom& room, const schedule::Placement& placement);
 
 /// The same beginning with `cut`, where bytes go before time: ends move while that lowers
-/// `lack(cut)`, the bytes that the rank which lacks most lacks, if any.
+/// `lack(cut)`, the bytes that the rank which lacks most lacks. `cut` itself where none does.
 Cut roomy_chunks(const StageRoom& room, const schedule::Placement& placement, Cut cut,
                  const std::function<Bytes(const Cut&)>& lack);
 
