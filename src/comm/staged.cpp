@@ -55,11 +55,12 @@ class StagedChannel final : public Channel {
   void withdraw(const StagedPtr& message) noexcept;
   /// Passes on every send; called before this rank waits for another one.
   void hand_on_all();
+  /// Passes on sends whose bytes are on the host.
+  void hand_on_ended();
 
  private:
   void require_open(const StreamDirection& direction) const;
   void hand_on(const StagedPtr& message);
-  void hand_on_ended();
   void hand_on_all_of(const StreamDirection& direction);
   void arrive(const StagedPtr& message);
 
@@ -90,7 +91,10 @@ class PlainTransfer final : public Transfer {
  public:
   PlainTransfer(StagedChannel& channel, std::unique_ptr<Transfer> transfer)
       : channel_(channel), transfer_(std::move(transfer)) {}
-  bool done() override { return transfer_->done(); }
+  bool done() override {
+    channel_.hand_on_ended();
+    return transfer_->done();
+  }
   void wait(std::string_view what) override {
     channel_.hand_on_all();
     transfer_->wait(what);

@@ -10,11 +10,15 @@
 #include <dlfcn.h>
 #include <sys/mman.h>
 
+#include <condition_variable>
 #include <cstdio>
 #include <cstring>
+#include <deque>
 #include <filesystem>
+#include <functional>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace emulated {
@@ -48,6 +52,39 @@ void* take_pages(std::size_t size) {
   if (!is_timed()) std::memset(pages, 0xFF, size);
   return pages;
 }
+
+/// The thread that runs host functions of timed streams, which end whatever they do.
+class HostFunctions {
+ public:
+  static HostFunctions& get() {
+    static auto* const functions = new HostFunctions;
+    return *functions;
+  }
+  void give(std::function<void()> function) {
+    const std::lock_guard lock(mutex_);
+    if (!std::exchange(has_thread_, true)) std::thread([this] { work(); }).detach();
+    left_.push_back(std::move(function));
+    changed_.notify_one();
+  }
+
+ private:
+  [[noreturn]] void work() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [this] { return !left_.empty(); });
+      const std::function<void()> run = std::move(left_.front());
+      left_.pop_front();
+      lock.unlock();
+      run();
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> left_;
+  bool has_thread_ = false;
+};
 
 /// One side of a copy: its memory must be of the same kind when it is done as when it was queued.
 struct Side {
@@ -297,7 +334,10 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   return result(cudaSuccess);
 }
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
-  emulated::stream_of(stream).give([=] { function(data); });
+  if (emulated::is_timed())
+    emulated::HostFunctions::get().give([=] { function(data); });
+  else
+    emulated::stream_of(stream).give([=] { function(data); });
   return result(cudaSuccess);
 }
 cudaError_t cudaStreamIsCapturing(cudaStream_t /*stream*/, cudaStreamCaptureStatus* status) {

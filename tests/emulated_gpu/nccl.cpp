@@ -242,17 +242,6 @@ void give_up_messages(const ncclComm& comm) {
 thread_local int group_depth = 0;
 thread_local std::vector<std::pair<Half, cudaStream_t>> group;
 
-void give(cudaStream_t stream, std::function<void()> work) {
-  cudaLaunchHostFunc(
-      stream,
-      [](void* data) {
-        const std::unique_ptr<std::function<void()>> todo(
-            static_cast<std::function<void()>*>(data));
-        (*todo)();
-      },
-      new std::function<void()>(std::move(work)));
-}
-
 ncclResult_t take(bool sends, const void* data, std::size_t size, ncclDataType_t type, int peer,
                   ncclComm_t bare, cudaStream_t stream) {
   Half half{comm_of(bare), sends, static_cast<std::byte*>(const_cast<void*>(data)), size};
@@ -267,7 +256,7 @@ ncclResult_t take(bool sends, const void* data, std::size_t size, ncclDataType_t
   else if (is_timed())
     stream_of(stream).meet(next_message(*half.comm, size));
   else
-    give(stream, [half = std::move(half)] { half.run(); });
+    stream_of(stream).give([half = std::move(half)] { half.run(); });
   return ncclSuccess;
 }
 
@@ -372,7 +361,7 @@ ncclResult_t ncclGroupEnd() {
   if (halves.size() != 2 || !halves[0].first.sends || halves[1].first.sends ||
       halves[0].first.size != halves[1].first.size)
     return ncclInvalidUsage;
-  emulated::give(halves[0].second, [from = halves[0].first, to = halves[1].first] {
+  emulated::stream_of(halves[0].second).give([from = halves[0].first, to = halves[1].first] {
     if (!from.comm->has_ended() && !emulated::is_timed()) std::memcpy(to.data, from.data, to.size);
   });
   return ncclSuccess;

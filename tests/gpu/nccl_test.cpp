@@ -199,18 +199,21 @@ TEST_F(NcclPair, AReceiveBeginsWhileItsRankWaitsForAnother) {
 
 /// NCCL frees device memory when a communicator is aborted, which takes until no kernel runs there:
 /// with two that wait for a rank, aborting one and then the other never gets to the other.
-TEST_F(NcclPair, MessagesOnTwoLinksThatNobodyReceivesEndTogether) {
-  comm::run_local(2, {Seconds(20), {}}, [&](comm::Channel& control) {
+TEST_F(Nccl, MessagesToTwoRanksThatStoppedEndTogether) {
+  if (load_cuda().devices() < 3) GTEST_SKIP() << "needs three GPUs";
+  comm::run_local(3, {Seconds(20), {}}, [&](comm::Channel& control) {
     CudaPart& gpu = open_cuda(control.rank());
     const auto channel = gpu.make_channel(control, {Seconds(1), {}});
-    const std::array links{comm::Link{0, 1, Stream::kOutputs},
-                           comm::Link{0, 1, Stream::kGradients}};
-    channel->connect(links);
+    channel->connect(std::array{comm::Link{0, 1}, comm::Link{0, 2}});
+    const at::Tensor values =
+        at::ones({1 << 20}, at::TensorOptions(at::kFloat).device(gpu.device()));
+    // Its receive is ready, but it does not go on to receive.
+    std::unique_ptr<comm::Transfer> receive;
+    if (control.rank() != 0) receive = channel->receive(writable(values), 0, Stream::kOutputs);
+    comm::barrier(control, comm::everyone(control), "the receives are ready");
     if (control.rank() == 0) {
-      const at::Tensor sent =
-          at::ones({1 << 20}, at::TensorOptions(at::kFloat).device(gpu.device()));
-      auto first = channel->send(bytes_of(sent), 1, Stream::kOutputs);
-      const auto second = channel->send(bytes_of(sent), 1, Stream::kGradients);
+      auto first = channel->send(bytes_of(values), 1, Stream::kOutputs);
+      const auto second = channel->send(bytes_of(values), 2, Stream::kOutputs);
       EXPECT_THROW(first->wait("the first"), CommError);
       EXPECT_FALSE(second->done());
       first.reset();
@@ -218,20 +221,44 @@ TEST_F(NcclPair, MessagesOnTwoLinksThatNobodyReceivesEndTogether) {
       EXPECT_THROW(second->wait("the second"), CommError);
     }
     comm::barrier(control, comm::everyone(control), "the sender has given up");
+    receive.reset();
     channel->close();
   });
 }
 
+TEST_F(NcclPair, ASendDoesNotHoldTheDeviceBeforeItsReceiveIsReady) {
+  on_both([&](comm::Channel& channel, const at::TensorOptions& floats) {
+    const at::Tensor values = at::full({1 << 20}, channel.rank(), floats);
+    const Stream other_way = Stream::kGradients;
+    if (channel.rank() == 0) {
+      const auto out = channel.send(bytes_of(values), 1, Stream::kOutputs);
+      open_cuda(0).finish_work();  // ends
+      EXPECT_FALSE(out->done());
+      const at::Tensor flag = at::zeros({1}, floats);
+      channel.receive(writable(flag), 1, other_way)->wait("rank 1 is ready");
+      out->wait("3:send_output 4");
+    } else {
+      const at::Tensor flag = at::ones({1}, floats);
+      channel.send(bytes_of(flag), 0, other_way)->wait("rank 1 is ready");
+      channel.receive(writable(values), 0, Stream::kOutputs)->wait("3:receive_input 4");
+      EXPECT_TRUE(at::equal(values, at::zeros_like(values)));
+    }
+  });
+}
+
 /// A rank that hangs inside CUDA checks no flags.
-TEST_F(NcclPair, AWaitForTheDeviceBehindAMessageThatNobodyReceivesIsEnded) {
+TEST_F(NcclPair, AWaitForTheDeviceBehindAMessageToARankThatStoppedIsEnded) {
   comm::run_local(2, {Seconds(20), {}}, [&](comm::Channel& control) {
     CudaPart& gpu = open_cuda(control.rank());
     const auto channel = gpu.make_channel(control, {Seconds(1), {}});
     channel->connect(comm::pipeline_links(std::array{0, 1}));
+    const at::Tensor values =
+        at::ones({1 << 20}, at::TensorOptions(at::kFloat).device(gpu.device()));
+    std::unique_ptr<comm::Transfer> receive;
+    if (control.rank() == 1) receive = channel->receive(writable(values), 0, Stream::kOutputs);
+    comm::barrier(control, comm::everyone(control), "the receive is ready");
     if (control.rank() == 0) {
-      const at::Tensor sent =
-          at::ones({1 << 20}, at::TensorOptions(at::kFloat).device(gpu.device()));
-      const auto out = channel->send(bytes_of(sent), 1, Stream::kOutputs);
+      const auto out = channel->send(bytes_of(values), 1, Stream::kOutputs);
       gpu.finish_work();
       try {
         out->wait("3:send_output 4");
@@ -241,6 +268,7 @@ TEST_F(NcclPair, AWaitForTheDeviceBehindAMessageThatNobodyReceivesIsEnded) {
       }
     }
     comm::barrier(control, comm::everyone(control), "the sender has given up");
+    receive.reset();
     channel->close();
   });
 }

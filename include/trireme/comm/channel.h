@@ -24,8 +24,13 @@ using MutableBytes = std::span<std::byte>;
 /// Independent message streams between the same two ranks; messages of one stream from one rank to
 /// another arrive in the order in which they were sent. Backends create one communicator per stream
 /// at start, in this order.
-enum class Stream { kOutputs, kGradients, kControl };
-inline constexpr int kStreams = 3;
+enum class Stream {
+  kOutputs,
+  kGradients,
+  kControl,
+  kSignals,  ///< of a channel whose messages go over another transport
+};
+inline constexpr int kStreams = 4;
 
 /// A send or receive in progress. Its buffer must not change (send) or be touched (receive) before
 /// it is done.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nccl/channel.h"
 #include "nccl/nccl_link.h"
+#include "nccl/signals.h"
 #include "nccl/watchdog.h"
 #include "tier/cuda_calls.h"
 
@@ -12,12 +13,15 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace trireme::comm {
@@ -31,6 +35,10 @@ constexpr Seconds kWatchInterval{0.25};
 constexpr Seconds kAbortPatience{1.0};
 /// Bytes of the warm-up message over each link.
 constexpr std::size_t kFirstMessage = 512;
+
+bool has_ended(State state) {
+  return state == State::kDone || state == State::kFailed;
+}
 
 class NcclChannel final : public LinkedChannel {
  public:
@@ -46,16 +54,21 @@ class NcclChannel final : public LinkedChannel {
   void close() override;
 
   // Called by transfers.
-  bool done(NcclLink& link, const NcclMessagePtr& message);
+  State state_of(NcclLink& link, const NcclMessagePtr& message);
   void wait(NcclLink& link, const NcclMessagePtr& message, std::string_view what);
   void withdraw(NcclLink& link, const NcclMessagePtr& message) noexcept;
+  bool done(Transfer& control);
+  void wait(Transfer& control, int peer, std::string_view what);
 
  private:
   std::unique_ptr<NcclLink> connected(const Link& link);
-  void warm_up(NcclLink& link);
-  NcclLink* find(const Link& link) const;
+  void warm_up(NcclLink& link, Stream stream);
+  NcclLink* find(int from, int to) const;
+  Signals* signals_with(int peer) const;
   NcclLink* link_for(ConstBytes data, const Link& link) const;
   std::unique_ptr<Transfer> start(NcclLink& link, const NcclMessagePtr& message);
+  /// Acts on the signals that have come, for all links: another rank may wait for any of them.
+  void take_signals();
   void throw_if_failed(NcclLink& link, const NcclMessage& message, std::string_view what);
   /// Throws when another rank has given up or a stop was requested.
   void look_round(int peer, std::string_view what);
@@ -71,7 +84,9 @@ class NcclChannel final : public LinkedChannel {
   std::unique_ptr<Transfer> others_failed_;
   /// Guards the links and thereby NCCL; only this thread changes the list of links.
   std::mutex mutex_;
-  std::vector<std::unique_ptr<NcclLink>> links_;
+  std::vector<std::unique_ptr<Signals>> signals_;  ///< by the own thread alone
+  std::vector<Link> connected_;
+  std::vector<std::unique_ptr<NcclLink>> links_;  ///< one for all streams of a direction
   bool is_aborted_ = false;
   std::atomic<Clock::time_point> last_seen_{Clock::now()};  ///< last use by the own thread
   std::unique_ptr<Watchdog> watchdog_;                      // last: it uses all of the above
@@ -84,7 +99,7 @@ class NcclTransfer final : public Transfer {
   ~NcclTransfer() override { channel_.withdraw(link_, message_); }
   NcclTransfer(const NcclTransfer&) = delete;
   NcclTransfer& operator=(const NcclTransfer&) = delete;
-  bool done() override { return channel_.done(link_, message_); }
+  bool done() override { return has_ended(channel_.state_of(link_, message_)); }
   void wait(std::string_view what) override { channel_.wait(link_, message_, what); }
 
  private:
@@ -93,9 +108,20 @@ class NcclTransfer final : public Transfer {
   NcclMessagePtr message_;
 };
 
-bool has_ended(const NcclMessage& message) {
-  return message.state == State::kDone || message.state == State::kFailed;
-}
+/// A transfer over the other transport. Whoever waits for it acts on signals meanwhile: the other
+/// rank may need a message over NCCL first.
+class ControlTransfer final : public Transfer {
+ public:
+  ControlTransfer(NcclChannel& channel, std::unique_ptr<Transfer> transfer, int peer)
+      : channel_(channel), transfer_(std::move(transfer)), peer_(peer) {}
+  bool done() override { return channel_.done(*transfer_); }
+  void wait(std::string_view what) override { channel_.wait(*transfer_, peer_, what); }
+
+ private:
+  NcclChannel& channel_;
+  std::unique_ptr<Transfer> transfer_;
+  int peer_;
+};
 
 }  // namespace
 
@@ -120,28 +146,34 @@ NcclChannel::~NcclChannel() {
 
 void NcclChannel::connect(std::span<const Link> links) {
   const c10::cuda::CUDAGuard on_device(device_);
-  const std::size_t earlier = links_.size();
+  std::vector<std::pair<NcclLink*, Stream>> first_messages;
   // In the order of `links` on every rank, so that set-up cannot deadlock.
   for (const Link& link : links) {
-    if ((link.from != rank() && link.to != rank()) || find(link) != nullptr) continue;
+    if (link.from != rank() && link.to != rank()) continue;
+    add_links(connected_, std::span(&link, 1));
+    if (find(link.from, link.to) != nullptr) continue;
     std::unique_ptr<NcclLink> made = connected(link);
+    first_messages.emplace_back(made.get(), link.stream);
     const std::lock_guard lock(mutex_);
     links_.push_back(std::move(made));
   }
-  for (std::size_t i = earlier; i < links_.size(); ++i) warm_up(*links_[i]);
+  for (const auto& [link, stream] : first_messages) warm_up(*link, stream);
 }
 
 std::unique_ptr<NcclLink> NcclChannel::connected(const Link& link) {
+  const bool is_to_itself = link.from == link.to;
+  const int peer = link.from == rank() ? link.to : link.from;
+  if (!is_to_itself && signals_with(peer) == nullptr)
+    signals_.push_back(std::make_unique<Signals>(control_, peer));
   std::string id;
   if (link.from == rank()) id = Communicator::make_id();
-  if (link.from != link.to)
-    id = broadcast(control_, std::array{link.from, link.to}, id, "set-up of NCCL");
-  const int peer = link.from == rank() ? link.to : link.from;
+  if (!is_to_itself) id = broadcast(control_, std::array{link.from, link.to}, id, "set-up of NCCL");
   const Patience patience{options_.timeout, [this, peer] { look_round(peer, "set-up of NCCL"); }};
-  return std::make_unique<NcclLink>(link, rank(), id, patience, device_);
+  return std::make_unique<NcclLink>(link.from, link.to, is_to_itself ? nullptr : signals_with(peer),
+                                    id, patience, device_);
 }
 
-void NcclChannel::warm_up(NcclLink& link) {
+void NcclChannel::warm_up(NcclLink& link, Stream stream) {
   // Both ends of a link to itself, else the end that this rank has.
   const auto scratch = [] {
     return std::unique_ptr<void, void (*)(void*)>(
@@ -149,77 +181,91 @@ void NcclChannel::warm_up(NcclLink& link) {
         c10::cuda::CUDACachingAllocator::raw_delete);
   };
   const auto sent = scratch(), received = scratch();
-  const Stream stream = link.link().stream;
   std::unique_ptr<Transfer> out, in;
-  if (link.link().from == rank())
-    out = send({static_cast<std::byte*>(sent.get()), kFirstMessage}, link.link().to, stream);
-  if (link.link().to == rank())
-    in =
-        receive({static_cast<std::byte*>(received.get()), kFirstMessage}, link.link().from, stream);
+  if (link.from() == rank())
+    out = send({static_cast<std::byte*>(sent.get()), kFirstMessage}, link.to(), stream);
+  if (link.to() == rank())
+    in = receive({static_cast<std::byte*>(received.get()), kFirstMessage}, link.from(), stream);
   if (in) in->wait("the first message over NCCL");
   if (out) out->wait("the first message over NCCL");
 }
 
 std::unique_ptr<Transfer> NcclChannel::send(ConstBytes data, int to, Stream stream) {
   NcclLink* const link = link_for(data, {rank(), to, stream});
-  if (link == nullptr) return control_.send(data, to, stream);
+  if (link == nullptr)
+    return std::make_unique<ControlTransfer>(*this, control_.send(data, to, stream), to);
   auto message = std::make_shared<NcclMessage>();
   message->outgoing = true;
+  message->stream = stream;
   message->data = const_cast<std::byte*>(data.data());  // only read
-  message->size = message->announced = data.size();
-  message->announcement =
-      control_.send(std::as_bytes(std::span(&message->announced, 1)), to, stream);
+  message->size = data.size();
   return start(*link, message);
 }
 
 std::unique_ptr<Transfer> NcclChannel::receive(MutableBytes data, int from, Stream stream) {
   NcclLink* const link = link_for(data, {from, rank(), stream});
-  if (link == nullptr) return control_.receive(data, from, stream);
+  if (link == nullptr)
+    return std::make_unique<ControlTransfer>(*this, control_.receive(data, from, stream), from);
   auto message = std::make_shared<NcclMessage>();
+  message->stream = stream;
   message->data = data.data();
   message->size = data.size();
-  message->announcement =
-      control_.receive(std::as_writable_bytes(std::span(&message->announced, 1)), from, stream);
   return start(*link, message);
 }
 
-NcclLink* NcclChannel::find(const Link& link) const {
+NcclLink* NcclChannel::find(int from, int to) const {
   for (const auto& one : links_)
-    if (one->link() == link) return one.get();
+    if (one->from() == from && one->to() == to) return one.get();
+  return nullptr;
+}
+
+Signals* NcclChannel::signals_with(int peer) const {
+  for (const auto& one : signals_)
+    if (one->peer() == peer) return one.get();
   return nullptr;
 }
 
 NcclLink* NcclChannel::link_for(ConstBytes data, const Link& link) const {
   // Without a link, `control` takes it.
-  NcclLink* const found = data.empty() ? nullptr : find(link);
-  return found != nullptr && tier::is_device_memory(data.data(), device_) ? found : nullptr;
+  if (data.empty() || std::find(connected_.begin(), connected_.end(), link) == connected_.end())
+    return nullptr;
+  return tier::is_device_memory(data.data(), device_) ? find(link.from, link.to) : nullptr;
 }
 
 std::unique_ptr<Transfer> NcclChannel::start(NcclLink& link, const NcclMessagePtr& message) {
   last_seen_ = Clock::now();
   const std::lock_guard lock(mutex_);
-  // The receives that the other rank waits for are queued on the device before this rank's sends.
-  for (const auto& any : links_) any->advance();
+  take_signals();
   link.post(message);
-  link.advance();
   abort_if_one_is_lost();
   return std::make_unique<NcclTransfer>(*this, link, message);
 }
 
-bool NcclChannel::done(NcclLink& link, const NcclMessagePtr& message) {
+void NcclChannel::take_signals() {
+  for (const auto& from_peer : signals_) {
+    const int peer = from_peer->peer();
+    while (const std::optional<Signal> signal = from_peer->take()) {
+      const bool is_sent_here = signal->kind == Signal::Kind::kReady;
+      NcclLink* const link = is_sent_here ? find(rank(), peer) : find(peer, rank());
+      ensure(link != nullptr, "a signal is about a link");
+      link->take(*signal);
+    }
+  }
+}
+
+NcclMessage::State NcclChannel::state_of(NcclLink& link, const NcclMessagePtr& message) {
   last_seen_ = Clock::now();
   const std::lock_guard lock(mutex_);
-  // Advance all links: the other rank may first wait for a receive that this rank can only start
-  // now.
-  for (const auto& any : links_) any->advance();
+  take_signals();
   link.look(message);
   abort_if_one_is_lost();
-  return has_ended(*message);
+  return message->state;
 }
 
 void NcclChannel::wait(NcclLink& link, const NcclMessagePtr& message, std::string_view what) {
-  // The receiver waits for the announcement, with the error texts of the other transport; after
-  // that, and on the sender's side, the device decides.
+  // Until both ranks have their side of the message this rank waits for signals, at first while
+  // it acts on those of all ranks, then with the error texts of the other transport; after that
+  // the device decides.
   const auto look = [&] {
     {
       const std::lock_guard lock(mutex_);
@@ -228,21 +274,34 @@ void NcclChannel::wait(NcclLink& link, const NcclMessagePtr& message, std::strin
     }
     look_round(link.peer(), what);
   };
-  if (!message->outgoing) {
-    // At first while advancing the other links, whose announced receives this rank must start: the
-    // sender may be waiting for one of those.
-    poll_until({options_.timeout / 2, look},
-               [&] { return done(link, message) || message->announcement->done(); });
-    if (!done(link, message)) message->announcement->wait(what);
+  if (Signals* const signals = signals_with(link.peer())) {
+    const auto is_posted = [&] { return state_of(link, message) == State::kPosted; };
+    poll_until({options_.timeout, look}, [&] { return !is_posted() || signals->has_failed(); });
+    while (is_posted()) signals->wait(what);
   }
   const Patience patience{options_.timeout, look};
-  const bool ended = poll_until(patience, [&] { return done(link, message); });
+  const bool ended = poll_until(patience, [&] { return has_ended(state_of(link, message)); });
   if (!ended) {
     throw waited_in_vain(rank(), options_.timeout, link.peer(), what,
-                         message->outgoing ? "its receive was not started, or the link is stuck"
-                                           : "it was sent, but has not come: the link is stuck");
+                         message->state == State::kPosted ? "its other side was not started"
+                         : message->outgoing ? "its receive was not started, or the link is stuck"
+                                             : "it was sent, but has not come: the link is stuck");
   }
   throw_if_failed(link, *message, what);
+}
+
+bool NcclChannel::done(Transfer& control) {
+  {
+    const std::lock_guard lock(mutex_);
+    take_signals();
+    abort_if_one_is_lost();
+  }
+  return control.done();
+}
+
+void NcclChannel::wait(Transfer& control, int peer, std::string_view what) {
+  poll_until({options_.timeout, [&] { look_round(peer, what); }}, [&] { return done(control); });
+  control.wait(what);
 }
 
 void NcclChannel::throw_if_failed(NcclLink& link, const NcclMessage& message,
@@ -326,6 +385,9 @@ void NcclChannel::close() {
     link->close();
   }
   links_.clear();
+  for (const auto& with_peer : signals_) with_peer->send_end();
+  for (const auto& with_peer : signals_) with_peer->close();
+  signals_.clear();
   const auto end = control_.send({}, rank(), Stream::kControl);
   others_failed_->wait("close");
   end->wait("close");

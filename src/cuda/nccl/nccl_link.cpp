@@ -9,7 +9,6 @@
 #include <c10/cuda/CUDAGuard.h>
 
 #include <algorithm>
-#include <exception>
 #include <memory>
 
 namespace trireme::comm {
@@ -20,32 +19,28 @@ using State = NcclMessage::State;
 /// Ranks within a link's communicator: the sender is first.
 constexpr int kSender = 0, kReceiver = 1;
 
-c10::cuda::CUDAStream new_stream(c10::DeviceIndex device) {
-  const c10::cuda::CUDAGuard on_device(device);
-  int least = 0, greatest = 0;
-  tier::check(cudaDeviceGetStreamPriorityRange(&least, &greatest),
-              "cudaDeviceGetStreamPriorityRange");
-  cudaStream_t stream = nullptr;
-  tier::check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest),
-              "cudaStreamCreateWithPriority");
-  return c10::cuda::getStreamFromExternal(stream, device);
+NcclMessagePtr take_first(std::deque<NcclMessagePtr>& messages) {
+  NcclMessagePtr first = messages.front();
+  messages.pop_front();
+  return first;
 }
 
 }  // namespace
 
-OwnStream::OwnStream(c10::DeviceIndex device) : stream_(new_stream(device)) {}
+NcclLink::NcclLink(int from, int to, Signals* signals, const std::string& id,
+                   const Patience& patience, c10::DeviceIndex device)
+    : from_(from),
+      to_(to),
+      signals_(signals),
+      own_stream_(device, tier::StreamUse::kMessages),
+      communicator_(id, signals == nullptr ? 1 : 2,
+                    signals == nullptr || signals->peer() == to ? kSender : kReceiver, patience) {}
 
-OwnStream::~OwnStream() {
-  cudaStreamDestroy(stream_.stream());  // pending work still ends
+bool NcclLink::is_idle() const {
+  return issued_.empty() && std::all_of(posted_.begin(), posted_.end(), [](const Posted& one) {
+           return one.sends.empty() && one.receives.empty();
+         });
 }
-
-NcclLink::NcclLink(const Link& link, int rank, const std::string& id, const Patience& patience,
-                   c10::DeviceIndex device)
-    : link_(link),
-      rank_(rank),
-      own_stream_(device),
-      communicator_(id, link.from == link.to ? 1 : 2, rank == link.from ? kSender : kReceiver,
-                    patience) {}
 
 void NcclLink::post(const NcclMessagePtr& message) {
   if (given_up_) {
@@ -54,67 +49,74 @@ void NcclLink::post(const NcclMessagePtr& message) {
     return;
   }
   message->ready.record(c10::cuda::getCurrentCUDAStream(stream_.device_index()));
-  if (!message->outgoing) {
-    receives_.push_back(message);
-  } else if (is_to_itself()) {
-    sends_.push_back(message);
+  Posted& posted = this->posted(message->stream);
+  (message->outgoing ? posted.sends : posted.receives).push_back(message);
+  if (signals_ == nullptr) {
+    pass_to_itself(posted);
+  } else if (message->outgoing) {
+    send_what_is_ready(posted);
   } else {
-    issue_send(message);
+    signals_->send({.kind = Signal::Kind::kReady, .stream = message->stream});
   }
 }
 
-void NcclLink::advance() {
-  while (!given_up_ && !receives_.empty() && receives_.front()->announcement->done()) {
-    const NcclMessagePtr message = receives_.front();
-    try {
-      message->announcement->wait("the announcement of a message");
-    } catch (const std::exception& error) {
-      return give_up(error.what());
-    }
-    if (message->announced != message->size) {
-      return give_up(sizes_differ_at_receiver(peer(), static_cast<std::size_t>(message->announced),
-                                              message->size));
-    }
-    receives_.pop_front();
-    issue_receive(message);
+void NcclLink::take(const Signal& signal) {
+  if (given_up_) return;
+  Posted& posted = this->posted(signal.stream);
+  if (signal.kind == Signal::Kind::kReady) {
+    ++posted.ready;
+    send_what_is_ready(posted);
+  } else {
+    receive_next(posted, static_cast<std::size_t>(signal.size));
   }
 }
 
-void NcclLink::issue_send(const NcclMessagePtr& message) {
+void NcclLink::send_what_is_ready(Posted& posted) {
+  while (!given_up_ && posted.ready > 0 && !posted.sends.empty()) {
+    --posted.ready;
+    const NcclMessagePtr message = take_first(posted.sends);
+    issue({message}, [&] { communicator_.send(message->data, message->size, kReceiver, stream_); });
+    if (given_up_) return;
+    signals_->send(
+        {.kind = Signal::Kind::kQueued, .stream = message->stream, .size = message->size});
+  }
+}
+
+void NcclLink::receive_next(Posted& posted, std::size_t sent) {
+  ensure(!posted.receives.empty(), "a message is queued once its receive is ready");
+  if (posted.receives.front()->size != sent)
+    return give_up(sizes_differ_at_receiver(peer(), sent, posted.receives.front()->size));
+  const NcclMessagePtr message = take_first(posted.receives);
+  issue({message}, [&] { communicator_.receive(message->data, message->size, kSender, stream_); });
+}
+
+void NcclLink::pass_to_itself(Posted& posted) {
+  while (!given_up_ && !posted.sends.empty() && !posted.receives.empty()) {
+    const std::size_t sent = posted.sends.front()->size;
+    if (posted.receives.front()->size != sent)
+      return give_up(sizes_differ_at_receiver(peer(), sent, posted.receives.front()->size));
+    const NcclMessagePtr out = take_first(posted.sends), in = take_first(posted.receives);
+    issue({out, in}, [&] { communicator_.pass_to_itself(out->data, in->data, sent, stream_); });
+  }
+}
+
+template <class Call>
+void NcclLink::issue(std::initializer_list<NcclMessagePtr> messages, const Call& call) {
   const c10::cuda::CUDAGuard on_device(stream_.device_index());
-  message->ready.block(stream_);
+  for (const NcclMessagePtr& message : messages) message->ready.block(stream_);
   try {
-    communicator_.send(message->data, message->size, kReceiver, stream_);
+    call();
   } catch (const CommError& error) {
-    message->state = State::kFailed;
-    message->problem = error.what();
+    for (const NcclMessagePtr& message : messages) {
+      message->state = State::kFailed;
+      message->problem = error.what();
+    }
     return give_up(error.what());
   }
-  issued(message);
+  for (const NcclMessagePtr& message : messages) mark_end(message);
 }
 
-void NcclLink::issue_receive(const NcclMessagePtr& message) {
-  const c10::cuda::CUDAGuard on_device(stream_.device_index());
-  message->ready.block(stream_);
-  try {
-    if (is_to_itself()) {
-      const NcclMessagePtr sent = sends_.front();  // it was announced, so it is queued
-      sends_.pop_front();
-      sent->ready.block(stream_);
-      communicator_.pass_to_itself(sent->data, message->data, message->size, stream_);
-      issued(sent);
-    } else {
-      communicator_.receive(message->data, message->size, kSender, stream_);
-    }
-  } catch (const CommError& error) {
-    message->state = State::kFailed;
-    message->problem = error.what();
-    return give_up(error.what());
-  }
-  issued(message);
-}
-
-void NcclLink::issued(const NcclMessagePtr& message) {
+void NcclLink::mark_end(const NcclMessagePtr& message) {
   message->ended.record(stream_);
   using Flag = std::shared_ptr<std::atomic<bool>>;
   auto flag = std::make_unique<Flag>(message->has_left);
@@ -154,12 +156,17 @@ bool NcclLink::is_overdue(std::chrono::steady_clock::time_point time) const {
 void NcclLink::give_up(const std::string& problem) {
   if (given_up_) return;
   given_up_ = problem;
-  for (auto* queue : {&sends_, &receives_, &issued_}) {
-    for (const NcclMessagePtr& message : *queue) {
+  const auto fail = [&](std::deque<NcclMessagePtr>& messages) {
+    for (const NcclMessagePtr& message : messages) {
       message->state = State::kFailed;
       message->problem = problem;
     }
-    queue->clear();
+    messages.clear();
+  };
+  fail(issued_);
+  for (Posted& posted : posted_) {
+    fail(posted.sends);
+    fail(posted.receives);
   }
 }
 

@@ -1,16 +1,17 @@
-// One end of a link: a communicator, a CUDA stream of its own, and the pending messages. A message
-// that is not matched yet blocks its stream; since every direction of every boundary has its own
-// stream, it blocks nothing else.
+// One direction between two ranks: a communicator, a CUDA stream of its own and the pending
+// messages, which it queues on the device in one order on both ranks. A message blocks its stream
+// until both devices reach it; every direction has a stream of its own, and a send is queued only
+// once its receive is ready, so what a message waits for never waits for that message.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "nccl/communicator.h"
-
-#include "trireme/comm/link.h"
+#include "nccl/signals.h"
+#include "tier/own_stream.h"
 
 #include <c10/cuda/CUDAEvent.h>
-#include <c10/cuda/CUDAStream.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <deque>
@@ -25,14 +26,13 @@ struct NcclMessage {
   enum class State { kPosted, kIssued, kDone, kFailed };
 
   bool outgoing = false;
+  Stream stream = Stream::kOutputs;
   std::byte* data = nullptr;  ///< never written through by a send
   std::size_t size = 0;
   State state = State::kPosted;
   std::string problem;
 
-  std::uint64_t announced = 0;             ///< the sender's size
-  std::unique_ptr<Transfer> announcement;  ///< carries `announced` over the other transport
-  c10::cuda::CUDAEvent ready;              ///< after the work queued before the message
+  c10::cuda::CUDAEvent ready;  ///< after the work queued before the message
   c10::cuda::CUDAEvent ended;
   /// Like `ended`, but set by the device: for a thread that must not call CUDA.
   std::shared_ptr<std::atomic<bool>> has_left = std::make_shared<std::atomic<bool>>(false);
@@ -40,37 +40,24 @@ struct NcclMessage {
 };
 using NcclMessagePtr = std::shared_ptr<NcclMessage>;
 
-/// A stream used by nothing else: LibTorch's pool reuses its 32 streams, and a copy queued after a
-/// message would wait for the other rank.
-class OwnStream {
- public:
-  explicit OwnStream(c10::DeviceIndex device);
-  ~OwnStream();
-  OwnStream(const OwnStream&) = delete;
-  OwnStream& operator=(const OwnStream&) = delete;
-
-  const c10::cuda::CUDAStream& get() const { return stream_; }
-
- private:
-  c10::cuda::CUDAStream stream_;
-};
-
 /// Not thread-safe; the channel holds the lock.
 class NcclLink {
  public:
-  /// Collective over both ends, with the same id.
-  NcclLink(const Link& link, int rank, const std::string& id, const Patience& patience,
+  /// Collective over both ends, with the same id. `signals`, with the other rank, must outlive it
+  /// and is null for a link to itself.
+  NcclLink(int from, int to, Signals* signals, const std::string& id, const Patience& patience,
            c10::DeviceIndex device);
 
-  const Link& link() const { return link_; }
-  int peer() const { return link_.from == rank_ ? link_.to : link_.from; }
-  bool is_idle() const { return sends_.empty() && receives_.empty() && issued_.empty(); }
+  int from() const { return from_; }
+  int to() const { return to_; }
+  int peer() const { return signals_ == nullptr ? from_ : signals_->peer(); }
+  bool is_idle() const;
 
-  /// Takes the message; it is passed to NCCL immediately, or, if it is a receive, once it is
-  /// announced.
+  /// Takes the message: it is passed to NCCL once the other rank has its side of it, too. Only for
+  /// the channel's own thread, as take().
   void post(const NcclMessagePtr& message);
-  /// Passes to NCCL what may be passed. Checks announcements, so only for the channel's own thread.
-  void advance();
+  /// Acts on a signal of the other rank about a message of this link.
+  void take(const Signal& signal);
   /// Updates the message's state if it has ended.
   void look(const NcclMessagePtr& message);
   /// Withdraws the message: unless it has ended, the link is given up. Returns whether NCCL may use
@@ -90,18 +77,26 @@ class NcclLink {
   void close() { communicator_.close(); }
 
  private:
-  bool is_to_itself() const { return link_.from == link_.to; }
-  void issue_send(const NcclMessagePtr& message);
-  void issue_receive(const NcclMessagePtr& message);
-  void issued(const NcclMessagePtr& message);
+  struct Posted {
+    std::deque<NcclMessagePtr> sends, receives;  ///< in their order, not passed to NCCL yet
+    int ready = 0;                               ///< receives of the other rank without a send yet
+  };
 
-  Link link_;
-  int rank_;
-  OwnStream own_stream_;
+  Posted& posted(Stream stream) { return posted_.at(static_cast<std::size_t>(stream)); }
+  void send_what_is_ready(Posted& posted);
+  void receive_next(Posted& posted, std::size_t sent);
+  void pass_to_itself(Posted& posted);
+  /// Queues `messages`, the two of a link to itself or one of them, by `call`.
+  template <class Call>
+  void issue(std::initializer_list<NcclMessagePtr> messages, const Call& call);
+  void mark_end(const NcclMessagePtr& message);
+
+  int from_, to_;
+  Signals* signals_;
+  tier::OwnStream own_stream_;
   const c10::cuda::CUDAStream& stream_ = own_stream_.get();
   Communicator communicator_;
-  std::deque<NcclMessagePtr> sends_;     ///< to itself: until the receive is started
-  std::deque<NcclMessagePtr> receives_;  ///< until they are announced
+  std::array<Posted, kStreams> posted_;
   std::deque<NcclMessagePtr> issued_;
   std::optional<std::string> given_up_;
 };

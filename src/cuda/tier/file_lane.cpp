@@ -30,7 +30,7 @@ void StreamBuffers::Free::operator()(std::byte* memory) const {
 }
 
 StreamBuffers::StreamBuffers(c10::DeviceIndex device)
-    : stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, device)),
+    : own_stream_(device, StreamUse::kCopies),
       memory_(take_pages(2 * kBuffer)),
       pinned_({memory_.get(), 2 * kBuffer}, "staging for the offload tier's file",
               "memory.disk_budget: 0 avoids it") {}

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "tier/own_stream.h"
 #include "tier/pinned.h"
 
 #include "trireme/tier/copy_lane.h"
@@ -10,7 +11,6 @@
 #include "trireme/tier/offload_store.h"
 
 #include <c10/cuda/CUDAEvent.h>
-#include <c10/cuda/CUDAStream.h>
 
 #include <array>
 #include <deque>
@@ -34,7 +34,8 @@ class StreamBuffers final : public EngineBuffers {
   struct Free {
     void operator()(std::byte* memory) const;
   };
-  c10::cuda::CUDAStream stream_;
+  OwnStream own_stream_;
+  const c10::cuda::CUDAStream& stream_ = own_stream_.get();
   std::unique_ptr<std::byte, Free> memory_;
   Pinned pinned_;
   std::array<c10::cuda::CUDAEvent, 2> ended_;

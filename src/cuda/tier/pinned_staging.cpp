@@ -2,6 +2,7 @@
 #include "tier/pinned_staging.h"
 
 #include "tier/cuda_calls.h"
+#include "tier/own_stream.h"
 
 #include <c10/cuda/CUDAEvent.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -65,7 +66,7 @@ class PinnedStaging final : public comm::HostCopies {
  public:
   explicit PinnedStaging(c10::DeviceIndex device)
       : device_(device),
-        out_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, device)),
+        own_stream_(device, StreamUse::kCopies),
         blocks_(std::make_shared<Blocks>()) {}
 
   bool is_device_memory(const void* data) const override {
@@ -93,7 +94,8 @@ class PinnedStaging final : public comm::HostCopies {
 
  private:
   c10::DeviceIndex device_;
-  c10::cuda::CUDAStream out_;
+  OwnStream own_stream_;
+  const c10::cuda::CUDAStream& out_ = own_stream_.get();
   std::shared_ptr<Blocks> blocks_;
 };
 

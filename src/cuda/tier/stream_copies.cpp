@@ -148,7 +148,7 @@ void StreamCopies::drain() {
 
 void StreamCopies::drain(CopyQueue& queue) {
   if (queue.file) queue.file->drain();
-  check(cudaStreamSynchronize(queue.stream),
+  check(cudaStreamSynchronize(queue.stream()),
         queue.direction == CopyDirection::kOut ? "the end of copies out" : "the end of copies in");
 }
 
@@ -164,7 +164,7 @@ Bytes StreamCopies::take_moved() {
 
 StreamCopies::CopyQueue StreamCopies::make_queue(CopyDirection direction) {
   return {.direction = direction,
-          .stream = c10::cuda::getStreamFromPool(/*isHighPriority=*/true, device_),
+          .own_stream = std::make_unique<OwnStream>(device_, StreamUse::kCopies),
           .file = store_.descriptor() < 0 ? nullptr
                                           : std::make_unique<FileLane>(device_, store_, direction),
           .copies = {}};
@@ -179,9 +179,9 @@ StreamCopies::Away& StreamCopies::away(Key key) {
 std::shared_ptr<StreamCopies::Timed> StreamCopies::copy(const Away& value, CopyQueue& queue) {
   const c10::cuda::CUDAGuard on_device(device_);
   const bool goes_out = queue.direction == CopyDirection::kOut;
-  order(c10::cuda::getCurrentCUDAStream(device_), queue.stream);
+  order(c10::cuda::getCurrentCUDAStream(device_), queue.stream());
   auto timed = std::make_shared<Timed>();
-  timed->begun.record(queue.stream);
+  timed->begun.record(queue.stream());
   std::vector<FilePart> in_file;
   for (std::size_t i = 0; i < value.storages.size(); ++i) {
     auto* device = static_cast<std::byte*>(value.storages[i].mutable_data());
@@ -195,14 +195,14 @@ std::shared_ptr<StreamCopies::Timed> StreamCopies::copy(const Away& value, CopyQ
         check(cudaMemcpyAsync(goes_out ? host : device, goes_out ? device : host,
                               static_cast<std::size_t>(size),
                               goes_out ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice,
-                              queue.stream),
+                              queue.stream()),
               goes_out ? "a copy out" : "a copy in");
       }
       device += size;
       left -= size;
     }
   }
-  timed->ended.record(queue.stream);
+  timed->ended.record(queue.stream());
   if (!in_file.empty()) {
     timed->ticket = queue.file->post(
         std::move(in_file), std::shared_ptr<const c10::cuda::CUDAEvent>(timed, &timed->begun));
@@ -217,7 +217,7 @@ void StreamCopies::let_compute_wait(Timed& copies, CopyQueue& queue) {
 }
 
 void StreamCopies::set_origin() {
-  origin_.record(out_.stream);
+  origin_.record(out_.stream());
   origin_.synchronize();
   origin_time_ = CopyLane::Clock::now();
 }

@@ -20,6 +20,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "tier/own_stream.h"
 #include "tier/pinned.h"
 
 #include "trireme/tier/file_relay.h"
@@ -27,7 +28,6 @@
 #include "trireme/tier/value_copies.h"
 
 #include <c10/cuda/CUDAEvent.h>
-#include <c10/cuda/CUDAStream.h>
 
 #include <chrono>
 #include <deque>
@@ -80,7 +80,8 @@ class StreamCopies final : public ValueCopies {
   /// Stream and file thread of one direction, and their copies.
   struct CopyQueue {
     CopyDirection direction;
-    c10::cuda::CUDAStream stream;
+    std::unique_ptr<OwnStream> own_stream;
+    const c10::cuda::CUDAStream& stream() const { return own_stream->get(); }
     std::unique_ptr<FileLane> file;             ///< null where the store has no file
     std::deque<std::shared_ptr<Timed>> copies;  ///< since the last take_spans()
   };

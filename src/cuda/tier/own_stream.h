@@ -1,0 +1,43 @@
+// CUDA streams that do not wait for one another. Streams share the GPU's hardware queues, and work
+// of streams that share one runs in the order in which it was queued: behind a message that waits
+// for another rank, compute or copies would wait, too.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <c10/cuda/CUDAStream.h>
+
+#include <vector>
+
+namespace trireme::tier {
+
+/// What is queued on a stream decides with which others it may share a hardware queue.
+enum class StreamUse {
+  kMessages,  ///< waits for another rank: shares with no stream that is in use
+  kCopies,    ///< waits for compute alone: shares rather with these and with compute
+};
+
+/// A stream of greatest priority on which nothing else is queued.
+class OwnStream {
+ public:
+  /// Tries new streams until one has a hardware queue that suits `use`, beside the OwnStreams of
+  /// this process and LibTorch's standard stream on the device. If none has, it takes the best and
+  /// says on stderr that ranks may wait for one another. Takes a tenth of a second for a stream
+  /// that it cannot use. Throws DeviceError.
+  OwnStream(c10::DeviceIndex device, StreamUse use);
+  ~OwnStream();
+  OwnStream(const OwnStream&) = delete;
+  OwnStream& operator=(const OwnStream&) = delete;
+
+  const c10::cuda::CUDAStream& get() const { return stream_; }
+
+ private:
+  c10::cuda::CUDAStream stream_;
+};
+
+/// Which of `others` wait for work that is queued on `candidate` before theirs, since they share
+/// its hardware queue; bit i is that of others[i]. Found out by a host function on `candidate` that
+/// waits. Streams that do not end their work within a tenth of a second count as independent.
+std::vector<bool> delayed_by(const c10::cuda::CUDAStream& candidate,
+                             const std::vector<c10::cuda::CUDAStream>& others);
+
+}  // namespace trireme::tier
