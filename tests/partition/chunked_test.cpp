@@ -137,6 +137,20 @@ TEST(Chunked, PlansAreSoundAndNoSlowerThanOneChunkAndThanEveryNamedSchedule) {
   EXPECT_GT(chunked, trials(5));
 }
 
+TEST(Chunked, ChunksOffloadWhatTheyKeep) {
+  for (const std::string schedule : {"interleaved", "zb-v"}) {
+    const Question without = thirds(12, 3, 6, 16, schedule);
+    const Question with_tier = with_links(without, 4);
+    const plan::Plan plan = planned(with_tier);
+    expect_sound(with_tier, plan);
+    EXPECT_TRUE(schedule::shares_ranks(plan::placement(plan))) << schedule;
+    Bytes moved;
+    for (const plan::StagePlan& stage : plan.stages) moved += stage.predicted.offloaded;
+    EXPECT_GT(moved, Bytes(0)) << schedule;
+    EXPECT_LT(plan.step, planned(without).step) << schedule;
+  }
+}
+
 TEST(Chunked, CutIsOfRanksAndNotOfChunks) {
   // The last layer takes three times as long as the others: rank 0, which has it, gets few others.
   Question question = thirds(16, 4, 8, 0);

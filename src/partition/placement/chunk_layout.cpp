@@ -60,33 +60,52 @@ std::vector<Counts> most_held(const std::vector<schedule::Pass>& passes,
   return most;
 }
 
-/// One choice for each chunk: the least sum of times with which all of `held`, and what the working
-/// chunk needs beyond it, is within the memory; empty if there are none.
-std::vector<const Prepared*> least_time(const std::vector<const std::vector<Prepared>*>& choices,
-                                        const std::vector<Counts>& held, Bytes memory) {
+/// Whether it offloads x[layer], by itself or with its tape.
+bool offloads(const program::StageProgram& program, int layer) {
+  return std::any_of(program.forward.begin(), program.forward.end(), [&](const auto& action) {
+    return (action.op == program::Op::kOffload || action.op == program::Op::kOffloadTape) &&
+           action.layer == layer;
+  });
+}
+
+/// Room and rates of a rank.
+struct Rank {
+  Bytes memory;
+  std::optional<solve::HostLink> link;  ///< in seconds of speed 1
+};
+
+/// One choice for each chunk of a rank: the least time for a micro-batch of each, of which copies
+/// each way take no more than passes. All of `held`, and what the working chunk needs beyond it, is
+/// within the memory, what is offloaded of it within the tier. Empty if there are none.
+std::vector<const Prepared*> least_time(const std::vector<std::vector<const Prepared*>>& choices,
+                                        const std::vector<Counts>& held, const Rank& rank) {
   std::vector<const Prepared*> chosen, best;
   Seconds least = kNever;
-  const std::function<void(Seconds)> choose = [&](Seconds time) {
+  const auto is_within = [&](const Counts& counts) {
+    Bytes beyond, kept, moved;
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      beyond = std::max(beyond, chosen[i]->needs.beyond_kept());
+      kept += chosen[i]->needs.kept * counts[i];
+      moved += chosen[i]->needs.moved * counts[i];
+    }
+    return kept + beyond <= rank.memory && (!rank.link || moved <= rank.link->capacity);
+  };
+  const std::function<void(Seconds, Bytes)> choose = [&](Seconds passes, Bytes moved) {
+    Seconds time = passes;
+    if (rank.link) time = std::max({time, moved / rank.link->out, moved / rank.link->in});
     if (time >= least) return;
     if (chosen.size() < choices.size()) {
-      for (const Prepared& choice : *choices[chosen.size()]) {
-        chosen.push_back(&choice);
-        choose(time + choice.needs.time());
+      for (const Prepared* const choice : choices[chosen.size()]) {
+        chosen.push_back(choice);
+        choose(passes + choice->needs.time(), moved + choice->needs.moved);
         chosen.pop_back();
       }
-      return;
+    } else if (std::all_of(held.begin(), held.end(), is_within)) {
+      least = time;
+      best = chosen;
     }
-    Bytes beyond;
-    for (const Prepared* const one : chosen) beyond = std::max(beyond, one->needs.beyond_kept());
-    for (const Counts& counts : held) {
-      Bytes sum = beyond;
-      for (std::size_t i = 0; i < counts.size(); ++i) sum += chosen[i]->needs.kept * counts[i];
-      if (sum > memory) return;
-    }
-    least = time;
-    best = chosen;
   };
-  choose(Seconds(0));
+  choose(Seconds(0), Bytes(0));
   return best;
 }
 
@@ -107,16 +126,36 @@ chain::LayerRange ChunkLayout::layers(int chunk) const {
   return layers_of(cut_, chunk);
 }
 
+LayerRuns ChunkLayout::runs_of(int rank) const {
+  LayerRuns runs;
+  for (int chunk = 0; chunk < chunks(); ++chunk)
+    if (placement_[at(chunk)] == rank) runs.emplace_back(layers(chunk).first, layers(chunk).last);
+  return runs;
+}
+
+// All micro-batches in flight share the offload tier.
+std::optional<solve::HostLink> ChunkLayout::link_of(int rank) const {
+  const Question& question = room_.question();
+  const chain::RankSpec& own = question.platform.ranks[at(rank)];
+  if (!own.can_copy() || memory_[at(rank)] == kUnlimited) return std::nullopt;
+  const LayerRuns runs = runs_of(rank);
+  const Bytes state = chain::state_room(question.chain, optimizer_state(question, runs),
+                                        optimizer_away(question, rank, runs));
+  const Bytes weights = streamed_bytes(question, streamed_of(question, rank, runs)).outside;
+  return solve::HostLink{.out = own.out / own.speed,
+                         .in = own.in / own.speed,
+                         .capacity = offload_room(own, state + weights)};
+}
+
 Bytes ChunkLayout::memory_for_programs(int rank) const {
   const Bytes whole = room_.whole(rank);
   if (whole == kUnlimited) return whole;
   const Question& question = room_.question();
-  LayerRuns runs;
+  const LayerRuns runs = runs_of(rank);
   std::vector<int> rank_of_layer{placement_.front()};
   for (int chunk = 0; chunk < chunks(); ++chunk) {
     const auto [first, last] = layers(chunk);
     rank_of_layer.insert(rank_of_layer.end(), at(last - first + 1), placement_[at(chunk)]);
-    if (placement_[at(chunk)] == rank) runs.emplace_back(first, last);
   }
   return whole - fixed_bytes(question, rank, runs).held -
          simulate::channel_bytes(question.chain, question.platform, rank_of_layer, rank);
@@ -130,28 +169,51 @@ ChunkLayout::Programs ChunkLayout::keep_all() {
   return found;
 }
 
+bool ChunkLayout::can_offload() const {
+  for (int rank = 0; std::cmp_less(rank, memory_.size()); ++rank)
+    if (link_of(rank)) return true;
+  return false;
+}
+
 std::optional<ChunkLayout::Programs> ChunkLayout::programs(const schedule::Order& order,
-                                                           StageOptions::How how) {
+                                                           StageOptions::How how, Offload offload) {
   Programs found(cut_.size(), nullptr);
   for (std::size_t rank = 0; rank < order.size(); ++rank)
-    if (!add_programs(rank, order[rank], how, found)) return std::nullopt;
+    if (!add_programs(rank, order[rank], how, offload, found)) return std::nullopt;
   return found;
 }
 
+// The next chunk of the same rank takes the value where it is.
+bool ChunkLayout::leaves_what_is_shared(int chunk, const program::StageProgram& program) const {
+  const int rank = placement_[at(chunk)];
+  const bool follows = chunk > 0 && placement_[at(chunk - 1)] == rank;
+  const bool is_followed = chunk + 1 < chunks() && placement_[at(chunk + 1)] == rank;
+  return !(follows && offloads(program, program.first_layer - 1)) &&
+         !(is_followed && offloads(program, program.last_layer));
+}
+
 bool ChunkLayout::add_programs(std::size_t rank, const std::vector<schedule::Pass>& passes,
-                               StageOptions::How how, Programs& found) {
+                               StageOptions::How how, Offload offload, Programs& found) {
   std::vector<int> of_rank;
   for (int chunk = 0; chunk < chunks(); ++chunk)
     if (std::cmp_equal(placement_[at(chunk)], rank)) of_rank.push_back(chunk);
   const std::vector<Counts> most = most_held(passes, of_rank);
-  std::vector<const std::vector<Prepared>*> choices;
+  const std::optional<solve::HostLink> link =
+      offload == Offload::kMay ? link_of(static_cast<int>(rank)) : std::nullopt;
+  std::vector<std::vector<const Prepared*>> choices;
   for (std::size_t i = 0; i < of_rank.size(); ++i) {
     int count = 1;
     for (const Counts& counts : most) count = std::max(count, counts[i]);
-    choices.push_back(&options_.several(layers(of_rank[i]), memory_[rank], count, how));
-    if (choices.back()->empty()) return false;
+    std::vector<const Prepared*>& some = choices.emplace_back();
+    for (const Prepared& one : options_.several(layers(of_rank[i]), memory_[rank], count, how))
+      some.push_back(&one);
+    if (link)
+      for (const Prepared& one :
+           options_.several(layers(of_rank[i]), memory_[rank], count, how, link))
+        if (leaves_what_is_shared(of_rank[i], one.program)) some.push_back(&one);
+    if (some.empty()) return false;
   }
-  const std::vector<const Prepared*> best = least_time(choices, most, memory_[rank]);
+  const std::vector<const Prepared*> best = least_time(choices, most, {memory_[rank], link});
   if (best.empty()) return false;
   for (std::size_t i = 0; i < of_rank.size(); ++i) found[at(of_rank[i])] = best[i];
   return true;

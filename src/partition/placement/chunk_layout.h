@@ -28,9 +28,15 @@ class ChunkLayout {
 
   /// Programs that keep everything.
   Programs keep_all();
+  /// Whether values may be offloaded between forward and backward, where a rank has a link and a
+  /// budget.
+  enum class Offload { kNone, kMay };
+  /// Whether that makes a difference.
+  bool can_offload() const;
   /// The programs with which each rank takes the least time for a micro-batch of each of its chunks
   /// and has room for all that the order holds at once; empty if there are none.
-  std::optional<Programs> programs(const schedule::Order& order, StageOptions::How how);
+  std::optional<Programs> programs(const schedule::Order& order, StageOptions::How how,
+                                   Offload offload);
 
   /// What an order of passes must know; `less`: bytes that each rank is to leave free.
   schedule::Workload workload(const Programs& programs, const std::vector<Bytes>& less) const;
@@ -53,11 +59,16 @@ class ChunkLayout {
 
  private:
   chain::LayerRange layers(int chunk) const;
+  LayerRuns runs_of(int rank) const;
   Bytes memory_for_programs(int rank) const;
+  /// The rank's link to its offload tier; nothing where it has none, or no budget.
+  std::optional<solve::HostLink> link_of(int rank) const;
   Seconds weights_of(const Prepared& prepared, int chunk) const;
+  /// Whether the chunk's program offloads nothing that a neighbouring chunk of its rank holds, too.
+  bool leaves_what_is_shared(int chunk, const program::StageProgram& program) const;
   /// Adds the least programs of a rank's chunks to `found`; false if there are none.
   bool add_programs(std::size_t rank, const std::vector<schedule::Pass>& passes,
-                    StageOptions::How how, Programs& found);
+                    StageOptions::How how, Offload offload, Programs& found);
 
   const StageRoom& room_;
   StageOptions& options_;

@@ -113,9 +113,17 @@ bool are_same(const ChunkLayout::Programs& some, const ChunkLayout::Programs& ot
       [](const Prepared* one, const Prepared* other) { return one->program == other->program; });
 }
 
+using Offload = ChunkLayout::Offload;
+
+std::vector<Offload> ways_to_offload(const ChunkLayout& layout) {
+  if (!layout.can_offload()) return {Offload::kNone};
+  return {Offload::kNone, Offload::kMay};
+}
+
 /// Programs on a layout, with an order for them.
 struct Candidate {
   ChunkLayout* layout = nullptr;
+  Offload offload = Offload::kNone;
   ChunkLayout::Programs programs;
   schedule::SearchedOrder found;
 };
@@ -170,23 +178,26 @@ class Searched {
   /// orders of those hold that spare more or less of it.
   std::vector<Candidate> candidates(ChunkLayout& layout) {
     std::vector<Candidate> found;
-    const auto add = [&](ChunkLayout::Programs programs) {
+    const auto add = [&](ChunkLayout::Programs programs, Offload offload) {
       const auto is_same = [&](const Candidate& other) {
         return are_same(other.programs, programs);
       };
       if (std::any_of(found.begin(), found.end(), is_same)) return;
       auto best = schedule::search(layout.workload(programs, free_), effort(kQuick, layout));
-      if (best) found.push_back({&layout, std::move(programs), *std::move(best)});
+      if (best) found.push_back({&layout, offload, std::move(programs), *std::move(best)});
     };
     ChunkLayout::Programs all = layout.keep_all();
     schedule::Workload kept = layout.workload(all, free_);
-    add(std::move(all));
+    add(std::move(all), Offload::kNone);
     for (const double share : kShares) {
       if (kept.room.empty()) break;
       kept.room = room_for(kept, share);
       const auto order = schedule::search(kept, effort(kQuick, layout));
-      auto programs = order ? layout.programs(order->order, How::kQuick) : std::nullopt;
-      if (programs) add(*std::move(programs));
+      if (!order) continue;
+      for (const Offload offload : ways_to_offload(layout)) {
+        auto programs = layout.programs(order->order, How::kQuick, offload);
+        if (programs) add(*std::move(programs), offload);
+      }
     }
     return found;
   }
@@ -195,7 +206,7 @@ class Searched {
   void refine(Candidate one) {
     for (int round = 0; round < kRounds; ++round) {
       if (!build(one, kUsual)) return;
-      auto programs = one.layout->programs(one.found.order, How::kCareful);
+      auto programs = one.layout->programs(one.found.order, How::kCareful, one.offload);
       if (!programs || are_same(*programs, one.programs)) return;
       one.programs = *std::move(programs);
     }
@@ -269,14 +280,16 @@ std::optional<plan::Plan> named_plan(const StageRoom& room, StagePolicy& policy,
     if (roomy != cuts[0]) cuts.push_back(std::move(roomy));
     for (const Cut& cut : cuts) {
       ChunkLayout layout(room, options, placement, cut);
-      const auto programs = layout.programs(order, StageOptions::How::kCareful);
-      if (!programs) continue;
-      auto found =
-          layout.judge(*programs, order_for(layout.split(*programs)), std::string(schedule.name));
-      waits_in_a_circle = waits_in_a_circle || !found;
-      if (!found || !is_within(question, found->simulation)) continue;
-      plan::Plan plan = with_early_recomputation(room, layout, std::move(found->plan));
-      if (!best || plan.step < best->step) best = std::move(plan);
+      for (const Offload offload : ways_to_offload(layout)) {
+        const auto programs = layout.programs(order, StageOptions::How::kCareful, offload);
+        if (!programs) continue;
+        auto found =
+            layout.judge(*programs, order_for(layout.split(*programs)), std::string(schedule.name));
+        waits_in_a_circle = waits_in_a_circle || !found;
+        if (!found || !is_within(question, found->simulation)) continue;
+        plan::Plan plan = with_early_recomputation(room, layout, std::move(found->plan));
+        if (!best || plan.step < best->step) best = std::move(plan);
+      }
     }
   }
   if (!best && waits_in_a_circle)

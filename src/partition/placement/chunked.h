@@ -12,8 +12,7 @@
 namespace trireme::partition {
 
 /// The fastest plan found with two or four chunks on every rank, V-shaped, and an order of passes
-/// searched for its times and memory; simulated within all budgets, without activation offload.
-/// Empty if none fits.
+/// searched for its times and memory; simulated within all budgets. Empty if none fits.
 std::optional<plan::Plan> searched_plan(const StageRoom& room, StagePolicy& policy);
 
 /// Why no plan with this schedule fits: the rank that lacks most with programs that need least.
@@ -21,8 +20,8 @@ std::optional<plan::Plan> searched_plan(const StageRoom& room, StagePolicy& poli
 plan::Infeasible lack_of(const StageRoom& room, StagePolicy& policy,
                          const schedule::NamedSchedule& schedule);
 
-/// The fastest plan found with this schedule, simulated within all budgets, without activation
-/// offload; empty if none fits, or if the chain has too few layers. Throws InputError where the
+/// The fastest plan found with this schedule, simulated within all budgets; empty if none fits, or
+/// if the chain has too few layers. Throws InputError where the
 /// schedule does not exist for so few micro-batches.
 std::optional<plan::Plan> named_plan(const StageRoom& room, StagePolicy& policy,
                                      const schedule::NamedSchedule& schedule);

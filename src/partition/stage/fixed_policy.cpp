@@ -104,15 +104,19 @@ std::unique_ptr<StagePolicy> offload_policy(const chain::Chain& chain) {
   return std::make_unique<OffloadPolicy>(chain);
 }
 
-Prepared prepared(const chain::Chain& chain, program::StageProgram program) {
+Prepared prepared(const chain::Chain& chain, program::StageProgram program,
+                  const std::optional<solve::HostLink>& link) {
   program = program::with_retapes(std::move(program), chain);
-  const simulate::Replay replay = simulate::replay(chain, program);
+  simulate::CopyLanes lanes;
+  if (link) lanes = {.out = link->out, .in = link->in, .budget = std::nullopt};
+  const simulate::Replay replay = simulate::replay(chain, program, lanes);
   ensure(!replay.fault, replay.fault ? simulate::to_text(*replay.fault) : "");
   return {.program = std::move(program),
           .needs = {.forward = replay.forward,
                     .backward = replay.backward,
                     .kept = replay.kept,
-                    .peak = replay.peak}};
+                    .peak = replay.peak,
+                    .moved = replay.moved}};
 }
 
 }  // namespace trireme::partition

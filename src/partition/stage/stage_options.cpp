@@ -68,9 +68,10 @@ const Prepared* StageOptions::fastest(chain::LayerRange layers, Bytes memory, in
 }
 
 const std::vector<Prepared>& StageOptions::several(chain::LayerRange layers, Bytes most,
-                                                   int in_flight, How how) {
+                                                   int in_flight, How how,
+                                                   const std::optional<solve::HostLink>& link) {
   const chain::LayerRange run = alike_.earliest(layers);
-  return once(several_, {run, most, in_flight, how}, [&] {
+  return once(several_, {{run, most, in_flight, how}, key_of(link)}, [&] {
     std::vector<Prepared> found;
     if (most < Bytes(0)) return found;
     const chain::Chain& chain = room_.question().chain;
@@ -79,9 +80,11 @@ const std::vector<Prepared>& StageOptions::several(chain::LayerRange layers, Byt
     const Bytes least = most == kUnlimited ? enough : policy_.least_memory(run, in_flight);
     for (int level = 0; level < levels_ && least <= enough; ++level) {
       const Bytes memory = least + (enough - least) * level / (levels_ - 1);
-      auto program = policy_.program(question(run, memory, in_flight, how));
+      StageQuestion asked = question(run, memory, in_flight, how);
+      asked.link = link;
+      auto program = policy_.program(asked);
       if (!program || (!found.empty() && found.back().program == *program)) continue;
-      found.push_back(prepared(chain, *std::move(program)));
+      found.push_back(prepared(chain, *std::move(program), link));
     }
     return found;
   });

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace trireme::partition {
@@ -33,9 +34,10 @@ class StageOptions {
   Bytes least_memory(chain::LayerRange layers, int in_flight) {
     return policy_.least_memory(layers, in_flight);
   }
-  /// Programs from the least memory to `most`, the last the fastest; none if nothing fits.
-  const std::vector<Prepared>& several(chain::LayerRange layers, Bytes most, int in_flight,
-                                       How how);
+  /// Programs from the least memory to `most`, the last the fastest; none if nothing fits. With a
+  /// link (in seconds of speed 1) they offload values, too.
+  const std::vector<Prepared>& several(chain::LayerRange layers, Bytes most, int in_flight, How how,
+                                       const std::optional<solve::HostLink>& link = std::nullopt);
 
   /// The programs for the stages of one rank with the least sum of times; empty if none fits. A
   /// rank with several stages holds what each of them keeps, times its number in flight, plus what
@@ -55,7 +57,7 @@ class StageOptions {
   int levels_;
   SubChains alike_;
   std::map<Key, std::optional<Prepared>> fastest_;
-  std::map<Key, std::vector<Prepared>> several_;
+  std::map<std::pair<Key, LinkKey>, std::vector<Prepared>> several_;
 };
 
 }  // namespace trireme::partition

@@ -87,10 +87,11 @@ std::unique_ptr<StagePolicy> policy_named(const Question& question, const std::s
 /// Whether the name is a stage policy that does not use a single-stage solver.
 bool has_policy_of_its_own(const std::string& name);
 
-/// Time (at speed 1) and memory of a program for one micro-batch.
+/// Time (at speed 1) and memory of a program for one micro-batch alone.
 struct StageNeeds {
   Seconds forward, backward;
   Bytes kept, peak;
+  Bytes moved;  ///< offloaded between forward and backward
 
   Seconds time() const { return forward + backward; }
   Bytes memory(int in_flight) const { return kept * (in_flight - 1) + peak; }
@@ -98,11 +99,13 @@ struct StageNeeds {
   Bytes beyond_kept() const { return peak - kept; }
 };
 
-/// A program with early-stop recomputation applied, and its needs by replay.
+/// A program with early-stop recomputation applied, and its needs by replay; `link` in seconds of
+/// speed 1, for programs that offload.
 struct Prepared {
   program::StageProgram program;
   StageNeeds needs;
 };
-Prepared prepared(const chain::Chain& chain, program::StageProgram program);
+Prepared prepared(const chain::Chain& chain, program::StageProgram program,
+                  const std::optional<solve::HostLink>& link = std::nullopt);
 
 }  // namespace trireme::partition
