@@ -4,6 +4,8 @@
 #include "comm/collectives_conformance.h"
 #include "comm_mpi/mpi_world.h"
 
+#include "trireme/comm/launch.h"
+
 #include <gtest/gtest.h>
 
 namespace trireme::comm {
@@ -17,11 +19,15 @@ TEST(MpiWorld, CountsTheRanksOfThisMachine) {
   EXPECT_EQ(world()->ranks_on_this_host(), world()->channel().size());
 }
 
-TEST(MpiWorld, KnowsThatItWasLaunched) {
-  EXPECT_TRUE(launched_by_mpi());
+TEST(MpiWorld, IsWhatTheLauncherSaid) {
+  const Channel& channel = world()->channel();
+  EXPECT_EQ(own_launch(), (Launch{.connected = true,
+                                  .ranks = channel.size(),
+                                  .rank = channel.rank(),
+                                  .rank_on_host = channel.rank()}));
 }
 
-TEST(MpiWorld, CannotBeStartedTwice) {
+TEST(MpiWorld, CannotBeStartedWhileThereIsOne) {
   EXPECT_THROW(MpiWorld::start(patient()), CommError);
 }
 
