@@ -6,7 +6,10 @@
 
 #include "trireme/comm/launch.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <vector>
 
 namespace trireme::comm {
 namespace {
@@ -20,11 +23,17 @@ TEST(MpiWorld, CountsTheRanksOfThisMachine) {
 }
 
 TEST(MpiWorld, IsWhatTheLauncherSaid) {
-  const Channel& channel = world()->channel();
-  EXPECT_EQ(own_launch(), (Launch{.connected = true,
-                                  .ranks = channel.size(),
-                                  .rank = channel.rank(),
-                                  .rank_on_host = channel.rank()}));
+  MpiBackend::run(patient(), [](Channel& channel) {
+    const Launch launch = own_launch();
+    EXPECT_TRUE(launch.connected);
+    EXPECT_EQ(launch.ranks, channel.size());
+    EXPECT_EQ(launch.rank, channel.rank());
+    std::vector<int> on_host;
+    for (const auto& of_rank :
+         all_gather(channel, everyone(channel), std::vector<int>{launch.rank_on_host}, "places"))
+      on_host.push_back(of_rank.front());
+    EXPECT_THAT(on_host, testing::UnorderedElementsAreArray(everyone(channel)));
+  });
 }
 
 TEST(MpiWorld, CannotBeStartedWhileThereIsOne) {
