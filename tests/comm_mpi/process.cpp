@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/comm_mpi/world.h"
 #include "trireme/core/error.h"
+#include "trireme/core/text.h"
 
 #include <mpi.h>
 
@@ -88,7 +89,8 @@ std::string error_of_start() {
 void require_refusal(const std::vector<std::string>& words) {
   const std::string error = error_of_start();
   for (const std::string& word : words)
-    require(error.find(word) != std::string::npos, "'" + error + "' contains '" + word + "'");
+    require(error.find(word) != std::string::npos,
+            trireme::concat("'", error, "' contains '", word, "'"));
 }
 
 /// That MPI is finalized at exit, mpirun sees: it takes a process that exits without for failed.
