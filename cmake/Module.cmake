@@ -8,11 +8,11 @@ file(WRITE ${TRIREME_EDGES} "")
 set(TRIREME_ROOMS ${PROJECT_BINARY_DIR}/module_rooms.txt)
 file(WRITE ${TRIREME_ROOMS} "")
 
-# trireme_add_module(<name> [PURE | TORCH] SOURCES ... [ROOMS folders ...] [USES modules ...] [USES_IF_BUILT modules ...]
-#                    [EXTERNAL targets ...] [ALONE sources ...])
+# trireme_add_module(<name> [PURE | TORCH] SOURCES ... [ROOMS folders ...] [USES modules ...] [EXTERNAL targets ...]
+#                    [ALONE sources ...])
 # ROOMS are the module's folders from bottom to top, "." its own: a file includes headers of its room and those below.
 function(trireme_add_module name)
-  cmake_parse_arguments(M "PURE;TORCH" "" "SOURCES;ROOMS;USES;USES_IF_BUILT;EXTERNAL;ALONE" ${ARGN})
+  cmake_parse_arguments(M "PURE;TORCH" "" "SOURCES;ROOMS;USES;EXTERNAL;ALONE" ${ARGN})
   add_library(trireme_${name} STATIC ${M_SOURCES})
   add_library(trireme::${name} ALIAS trireme_${name})
   target_include_directories(trireme_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include)
@@ -27,13 +27,7 @@ function(trireme_add_module name)
     file(APPEND ${TRIREME_ROOMS} "${name},${rooms}\n")
   endif()
   list(JOIN M_USES "," uses)
-  list(JOIN M_USES_IF_BUILT "," optional)
-  foreach(used IN LISTS M_USES_IF_BUILT)
-    if(TARGET trireme_${used})
-      list(APPEND M_USES ${used})
-    endif()
-  endforeach()
-  file(APPEND ${TRIREME_EDGES} "${name},${uses},${optional}\n")
+  file(APPEND ${TRIREME_EDGES} "${name},${uses}\n")
   list(TRANSFORM M_USES PREPEND trireme::)
   target_link_libraries(trireme_${name} PUBLIC ${M_USES}
     PRIVATE ${M_EXTERNAL} trireme_warnings trireme_sanitize)
@@ -48,6 +42,15 @@ function(trireme_add_module name)
   else()
     target_precompile_headers(trireme_${name} REUSE_FROM trireme_std_pch)
   endif()
+endfunction()
+
+# A library that is not linked but loaded from beside the executables when a job needs it: it carries its own copy of the modules
+# that it links and exports its entry point alone, as exports.map in its folder says.
+function(trireme_load_at_run_time target)
+  target_link_options(${target} PRIVATE -Wl,--as-needed -Wl,-z,defs -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/exports.map)
+  set_target_properties(${target} PROPERTIES
+    LINK_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/exports.map
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
 endfunction()
 
 # Everything that a target reaches through PUBLIC and PRIVATE links, aliases resolved.
@@ -79,8 +82,8 @@ function(trireme_link_closure target out)
   set(${out} "${seen}" PARENT_SCOPE)
 endfunction()
 
-# Stops the configuration when a pure module reaches LibTorch, MPI, NCCL or CUDA, and when one reaches the NVIDIA libraries
-# that does not go into libtrireme_cuda.so.
+# Stops the configuration when a pure module reaches LibTorch, MPI, NCCL or CUDA, when one reaches the NVIDIA libraries that does
+# not go into libtrireme_cuda.so, and when one reaches MPI that does not go into libtrireme_mpi.so.
 function(trireme_check_layers)
   get_property(pure GLOBAL PROPERTY TRIREME_PURE_MODULES)
   foreach(module IN LISTS pure)
@@ -98,6 +101,9 @@ function(trireme_check_layers)
     foreach(reached IN LISTS closure)
       if(reached MATCHES "trireme_nvidia|trireme_cuda|libnccl|libcudart|libnvrtc|libtorch_cuda")
         message(FATAL_ERROR "layering: module '${module}' reaches '${reached}', which only libtrireme_cuda.so may")
+      endif()
+      if(reached MATCHES "^MPI::|trireme_mpi|trireme_comm_mpi" AND NOT module STREQUAL comm_mpi)
+        message(FATAL_ERROR "layering: module '${module}' reaches '${reached}', which only libtrireme_mpi.so may")
       endif()
     endforeach()
   endforeach()

@@ -1,7 +1,9 @@
 // A model of one's own: a layer in 20 lines, a chain of them, and the whole of Trireme around it.
 //
 //     build/release/bin/own_layer train examples/own_layer.yaml
-//     mpirun -n 2 build/release/bin/own_layer train examples/own_layer.yaml      the same digest
+//     mpirun -n 2 build/release/bin/own_layer train examples/own_layer.yaml
+//
+// With `--set threads=1` in both, the same digest.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/app_runtime/run.h"

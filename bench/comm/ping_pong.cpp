@@ -7,7 +7,7 @@
 // ranks compute: whether it arrives meanwhile, how much the computing slows down, and how much
 // processor time other threads than the computing one took; and the same for a rank that waits.
 // SPDX-License-Identifier: Apache-2.0
-#include "trireme/comm_mpi/world.h"
+#include "trireme/comm/world.h"
 #include "trireme/core/text.h"
 
 #include <mpi.h>
@@ -17,8 +17,11 @@
 #include <chrono>
 #include <cstdio>
 #include <functional>
+#include <memory>
 #include <string_view>
 #include <vector>
+
+extern "C" trireme::comm::StartWorld trireme_mpi_start;  // libtrireme_mpi.so
 
 namespace {
 
@@ -162,8 +165,9 @@ void run_plain() {
 }
 
 void run_channel() {
-  auto world = trireme::comm::MpiWorld::start({});
-  Channel& channel = world.channel();
+  const std::unique_ptr<trireme::comm::World> world(
+      trireme_mpi_start(trireme::comm::kWorldVersion, {}));
+  Channel& channel = world->channel();
   const int peer = 1 - channel.rank();
   Transport transport;
   transport.rank = channel.rank();
@@ -176,7 +180,7 @@ void run_channel() {
   ping_pongs(transport);
   overlap(channel);
   idle_wait(channel);
-  world.close();
+  world->close();
 }
 
 }  // namespace

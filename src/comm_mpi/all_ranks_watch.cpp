@@ -2,6 +2,7 @@
 #include "all_ranks_watch.h"
 
 #include "trireme/comm/cause.h"
+#include "trireme/comm/launch.h"
 #include "trireme/comm/waits.h"
 #include "trireme/core/text.h"
 
@@ -10,7 +11,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
 #include <utility>
 
 namespace trireme::comm {
@@ -20,10 +20,6 @@ constexpr Seconds kLeastStartPatience{10};
 constexpr double kStartTimeouts = 4;
 /// The others' extra wait, so that rank 0 prints the error if it can.
 constexpr Seconds kAfterRankZero{1};
-
-/// This rank's number from the launcher's environment, since MPI is not up yet; 0 if it is not set
-/// there either.
-int launched_rank();
 
 [[noreturn]] void end_process(Ending ending, const std::string& text);
 
@@ -54,7 +50,7 @@ AllRanksWatch::~AllRanksWatch() {
 }
 
 void AllRanksWatch::watch() {
-  const int rank = launched_rank();
+  const int rank = own_launch().rank;  // MPI may not be up yet
   ChannelOptions options = options_;
   if (rank > 0) options.timeout = options.timeout + kAfterRankZero;
   std::unique_lock lock(mutex_);
@@ -72,12 +68,6 @@ void AllRanksWatch::watch() {
 }
 
 namespace {
-
-int launched_rank() {
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
-    if (const char* const text = std::getenv(name)) return std::atoi(text);
-  return 0;
-}
 
 void end_process(Ending ending, const std::string& text) {
   const std::string line = concat("trireme: ", text, "\n");

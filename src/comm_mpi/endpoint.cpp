@@ -20,6 +20,9 @@ using Kind = ControlMessage::Kind;
 constexpr Seconds kAnswerPatience{1.0};
 /// How long end_job() waits for the other ranks to report their causes.
 constexpr Seconds kSettleGrace{2.0};
+/// Launchers pass on what ranks print through pipes, and MPICH's loses what is still in them when
+/// MPI_Abort is called.
+constexpr std::chrono::milliseconds kPrintPatience{100};
 /// How long MPI_Abort may take to end all ranks.
 constexpr std::chrono::seconds kAbortPatience{5};
 
@@ -179,6 +182,7 @@ void Endpoint::end_job(const Cause& own, const std::function<void(const Cause&)>
   if (cause.rank != rank()) std::this_thread::sleep_for(kAbortPatience);
   say(cause);
   std::fflush(nullptr);
+  std::this_thread::sleep_for(kPrintPatience);
   const int exit_code = static_cast<int>(cause.ending);
   thread_.post_last([exit_code] { MPI_Abort(MPI_COMM_WORLD, exit_code); });
   std::this_thread::sleep_for(kAbortPatience);

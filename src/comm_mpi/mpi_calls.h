@@ -25,12 +25,19 @@ struct Communicators {
   int size = 1;
 };
 
-/// Collective; calls MPI_Init_thread. The calling thread must also be the one that finalizes MPI.
-void begin_mpi();
+/// Collective the first time: calls MPI_Init_thread, unless MPI runs already. Returns whether it
+/// did. Throws CommError if MPI was finalized.
+bool begin_mpi();
+/// Throws CommError unless any thread may make MPI calls, one at a time.
+void require_serialized();
 /// Collective; one communicator per Stream in their order, then the control one.
 Communicators duplicate_world();
+/// Collective; no request of theirs is left.
+void free_communicators(Communicators& communicators);
 /// Collective.
-int count_ranks_on_this_host();
+int count_ranks_on_this_host(const Communicators& communicators);
+/// Name and version of this MPI, as it says them: "Open MPI v4.1.4", "MPICH Version: 4.0.2".
+std::string mpi_library();
 bool mpi_is_running();
 
 }  // namespace trireme::comm

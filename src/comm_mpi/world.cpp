@@ -8,25 +8,26 @@
 
 #include "trireme/core/error.h"
 
-#include <algorithm>
-#include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
 
 namespace trireme::comm {
+namespace {
 
-bool launched_by_mpi() {
-  static constexpr std::array<const char*, 4> kSetByLaunchers{"OMPI_COMM_WORLD_SIZE", "PMIX_RANK",
-                                                              "PMI_RANK", "PMI_SIZE"};
-  return std::any_of(kSetByLaunchers.begin(), kSetByLaunchers.end(),
-                     [](const char* name) { return std::getenv(name) != nullptr; });
-}
+/// Whether a world of this process was started and has not been closed.
+std::atomic<bool> world_is_open{false};  // NOLINT: MPI is one per process
+
+/// At exit, if MPI was started here: as any MPI program's end, it waits for the other ranks.
+void finalize_mpi();
+
+}  // namespace
 
 struct MpiWorld::Impl {
   Impl(const ChannelOptions& options, Bytes piece)
       : world(duplicate_world()),
-        ranks_on_this_host(count_ranks_on_this_host()),
+        ranks_on_this_host(count_ranks_on_this_host(world)),
         endpoint(world, options, static_cast<std::size_t>(piece.count())),
         channel(endpoint),
         end_patience(start_patience(options.timeout)) {}
@@ -39,17 +40,21 @@ struct MpiWorld::Impl {
   bool closed = false;
 };
 
-MpiWorld MpiWorld::start(const ChannelOptions& options, Bytes piece) {
+std::unique_ptr<MpiWorld> MpiWorld::start(const ChannelOptions& options, Bytes piece) {
   ensure(piece.count() > 0 && piece.count() <= kLargestPiece.count(),
          "a piece of a message has an MPI count");
+  if (world_is_open)
+    throw CommError(
+        "MPI serves one run of a process at a time, and an earlier one has not ended well: start "
+        "the process again");
   const AllRanksWatch watch({start_patience(options.timeout), options.stop_requested}, "to start");
-  begin_mpi();
-  return MpiWorld(std::make_unique<Impl>(options, piece));
+  if (begin_mpi()) std::atexit(finalize_mpi);
+  require_serialized();
+  world_is_open = true;
+  return std::unique_ptr<MpiWorld>(new MpiWorld(std::make_unique<Impl>(options, piece)));
 }
 
 MpiWorld::MpiWorld(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-MpiWorld::MpiWorld(MpiWorld&&) noexcept = default;
-MpiWorld& MpiWorld::operator=(MpiWorld&&) noexcept = default;
 MpiWorld::~MpiWorld() = default;
 
 Channel& MpiWorld::channel() {
@@ -58,6 +63,10 @@ Channel& MpiWorld::channel() {
 
 int MpiWorld::ranks_on_this_host() const {
   return impl_->ranks_on_this_host;
+}
+
+std::string MpiWorld::library() const {
+  return mpi_library();
 }
 
 void MpiWorld::set_options(const ChannelOptions& options) {
@@ -69,7 +78,8 @@ void MpiWorld::close() {
   impl_->endpoint.stop();
   impl_->closed = true;
   const AllRanksWatch watch({impl_->end_patience, {}}, "to end, after all was done");
-  check(MPI_Finalize(), "MPI_Finalize");
+  free_communicators(impl_->world);
+  world_is_open = false;
 }
 
 void MpiWorld::end_job(const std::exception& error, const std::function<void(const Cause&)>& say) {
@@ -77,7 +87,17 @@ void MpiWorld::end_job(const std::exception& error, const std::function<void(con
   if (!impl_->closed) impl_->endpoint.end_job(own, say);
   say(own);
   std::fflush(nullptr);
-  std::_Exit(static_cast<int>(own.ending));  // MPI has ended: this rank ends alone
+  std::_Exit(static_cast<int>(own.ending));  // the run has ended: this rank ends alone
 }
 
+namespace {
+
+void finalize_mpi() {
+  // Not after a run that did not end: the launcher sees by that that this process failed, and ends
+  // those that wait for it.
+  if (world_is_open || !mpi_is_running()) return;
+  MPI_Finalize();
+}
+
+}  // namespace
 }  // namespace trireme::comm

@@ -3,15 +3,13 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/io/library.h"
 
 #include <ATen/Context.h>
-#include <dlfcn.h>
 
 #include <array>
 #include <cstdlib>
 #include <mutex>
-#include <string>
-#include <system_error>
 
 namespace trireme::device {
 namespace {
@@ -19,8 +17,6 @@ namespace {
 constexpr const char* kLibrary = "libtrireme_cuda.so";
 constexpr const char* kEntryPoint = "trireme_cuda_open";
 constexpr const char* kWithoutGpu = "; without a GPU, compute on the CPU: device: cpu";
-
-OpenCudaLibrary* entry_point_of(const std::filesystem::path& library);
 
 }  // namespace
 
@@ -36,8 +32,7 @@ void use_deterministic_kernels() {
 }
 
 std::filesystem::path cuda_library() {
-  std::error_code failure;
-  return std::filesystem::read_symlink("/proc/self/exe", failure).parent_path() / kLibrary;
+  return io::own_file().parent_path() / kLibrary;
 }
 
 CudaLibrary& load_cuda() {
@@ -55,11 +50,21 @@ CudaLibrary& load_cuda() {
 }
 
 CudaLibrary& load_cuda(const std::filesystem::path& library) {
-  OpenCudaLibrary* const open = entry_point_of(library);
+  const io::LibraryHelp help{
+      .if_missing = "this build has no CUDA part: TRIREME_CUDA=1 ./launch/build builds it",
+      .if_not_loadable =
+          "TRIREME_CUDA=1 ./launch/install fetches the NVIDIA libraries that belong to LibTorch; "
+          "others are found through LD_LIBRARY_PATH"};
   std::array<char, 1024> problem{};
-  CudaLibrary* const loaded = open(kCudaPartVersion, problem.data(), problem.size());
-  if (loaded == nullptr) throw InputError(concat("device: cuda: ", problem.data(), kWithoutGpu));
-  return *loaded;
+  try {
+    auto* const open =
+        reinterpret_cast<OpenCudaLibrary*>(io::load_entry_point(library, kEntryPoint, help));
+    if (CudaLibrary* const loaded = open(kCudaPartVersion, problem.data(), problem.size()))
+      return *loaded;
+  } catch (const InputError& error) {
+    throw InputError(concat("device: cuda: ", error.what(), kWithoutGpu));
+  }
+  throw InputError(concat("device: cuda: ", problem.data(), kWithoutGpu));
 }
 
 CudaPart& open_cuda(int index) {
@@ -68,31 +73,4 @@ CudaPart& open_cuda(int index) {
   return part;
 }
 
-namespace {
-
-OpenCudaLibrary* entry_point_of(const std::filesystem::path& library) {
-  std::error_code failure;
-  if (!std::filesystem::exists(library, failure)) {
-    throw InputError(concat("device: cuda: this build has no CUDA part (", library.string(),
-                            " is missing): TRIREME_CUDA=1 ./launch/build builds it", kWithoutGpu));
-  }
-  // Global: LibTorch's CUDA operators find each other by name.
-  void* const handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL);
-  if (handle == nullptr) {
-    const char* const reason = ::dlerror();  // NOLINT(concurrency-mt-unsafe)
-    throw InputError(concat("device: cuda: ", library.string(), " cannot be loaded: ",
-                            reason == nullptr ? "no reason was given" : reason,
-                            ": TRIREME_CUDA=1 ./launch/install fetches the NVIDIA libraries that "
-                            "belong to LibTorch; others are found through LD_LIBRARY_PATH",
-                            kWithoutGpu));
-  }
-  void* const symbol = ::dlsym(handle, kEntryPoint);
-  if (symbol == nullptr) {
-    throw InputError(concat("device: cuda: ", library.string(), " has no ", kEntryPoint,
-                            ": it is not of this build"));
-  }
-  return reinterpret_cast<OpenCudaLibrary*>(symbol);
-}
-
-}  // namespace
 }  // namespace trireme::device

@@ -2,6 +2,7 @@
 #include "trireme/ranks/launch.h"
 
 #include "trireme/comm/cause.h"
+#include "trireme/comm/launch.h"
 #include "trireme/comm/local.h"
 #include "trireme/core/error.h"
 #include "trireme/core/out_of_memory.h"
@@ -13,7 +14,6 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <iostream>
 #include <new>
 #include <optional>
@@ -58,12 +58,6 @@ int launch_local(const config::JobSpec& job, const std::function<void(const Rank
 
 }  // namespace
 
-int int_from_environment(const char* name, int fallback) {
-  const char* const text =
-      std::getenv(name);  // NOLINT(concurrency-mt-unsafe): before any thread starts
-  return text == nullptr ? fallback : std::atoi(text);
-}
-
 int stages_for(const config::JobSpec& job, int ranks) {
   const std::optional<int>& replicas = job.pipeline.replicas;
   const int stages = job.pipeline.stages.value_or(std::max(1, ranks / replicas.value_or(1)));
@@ -82,15 +76,14 @@ comm::RankThreads threads_per_rank(const config::JobSpec& job, int ranks) {
 }
 
 bool is_speaker() {
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"})
-    if (const int rank = int_from_environment(name, -1); rank >= 0) return rank == 0;
-  return true;
+  const comm::Launch launch = comm::own_launch();
+  return !launch.connected || launch.rank == 0;
 }
 
 int launch(const config::JobSpec& job, const std::function<void(const RankContext&)>& body) {
   const std::string& transport = job.pipeline.transport;
   if (const std::string why = unconnected_ranks(); transport != "local" && !why.empty()) {
-    if (is_speaker() && int_from_environment("SLURM_PROCID", 0) == 0)
+    if (comm::own_launch().rank == 0)
       std::cerr << "trireme: " << why
                 << " (pipeline.transport=local: each runs the job on its own, in its own folder)\n";
     return 2;

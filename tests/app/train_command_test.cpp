@@ -286,6 +286,44 @@ TEST(TrainCommand, IsNotDoneByEachOfManyProcessesThatDoNotKnowTheOthers) {
   EXPECT_EQ(own.exit_code, 0) << own.errors;
 }
 
+// A launcher's environment is enough: nothing is asked of MPI before it is loaded.
+TEST(TrainCommand, SaysOncePerMachineWhatIsMissingForRanksThatAreProcesses) {
+  const TemporaryFolder folder, elsewhere;
+  for (const char* const name : {"trireme", "trireme-runtime"})
+    std::filesystem::copy(std::filesystem::path(kTrireme).parent_path() / name, elsewhere.path());
+  const std::string train = (elsewhere.path() / "trireme train ").string();
+  const std::string rank0 = "OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 " + train,
+                    rank1 = "OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1 " + train;
+  const CommandResult first = run_command(rank0 + small_job(folder)),
+                      second = run_command(rank1 + small_job(folder)),
+                      wrong_job = run_command(rank0 + (folder.path() / "none.yaml").string()),
+                      alone = run_command(train + small_job(folder));
+
+  EXPECT_EQ(first.exit_code, 2);
+  EXPECT_THAT(first.errors, testing::AllOf(HasSubstr("libtrireme_mpi.so is missing"),
+                                           HasSubstr("Debian: openmpi-bin, libopenmpi-dev")));
+  EXPECT_EQ(second.exit_code, 2);
+  EXPECT_EQ(second.errors, "");
+  EXPECT_EQ(wrong_job.exit_code, 2);
+  EXPECT_THAT(wrong_job.errors,
+              testing::AllOf(HasSubstr("none.yaml"), testing::Not(HasSubstr("libtrireme_mpi.so"))));
+  EXPECT_EQ(alone.exit_code, 0) << alone.errors;
+}
+
+#ifdef TRIREME_MPIRUN
+// An MPI that does not know its launcher takes each process for a whole job.
+TEST(TrainCommand, IsNotDoneByEachOfManyProcessesOfAnotherMpisLauncher) {
+  const TemporaryFolder folder;
+  const CommandResult run = run_command("OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 " +
+                                        kTrireme + " train " + small_job(folder));
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.errors,
+              testing::AllOf(HasSubstr("the launcher started 2 processes, but libtrireme_mpi.so "
+                                       "finds 1 of them: it was built with "),
+                             HasSubstr("-DMPI_CXX_COMPILER=")));
+}
+#endif
+
 TEST(TrainCommand, StopsCleanlyOnCtrlC) {
   const TemporaryFolder folder;
   const std::string job = small_job(folder);

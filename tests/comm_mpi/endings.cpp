@@ -165,16 +165,16 @@ const std::map<std::string_view, void (*)(Channel&)>& modes() {
 int run(std::string_view mode) {
   auto world = trireme::comm::MpiWorld::start({Seconds(1), {}});
   try {
-    modes().at(mode)(world.channel());
+    modes().at(mode)(world->channel());
   } catch (const trireme::Error& error) {
-    std::fprintf(stderr, "rank %d says: %s\n", world.channel().rank(), error.what());
-    world.end_job(error, [](const trireme::comm::Cause& cause) {
+    std::fprintf(stderr, "rank %d says: %s\n", world->channel().rank(), error.what());
+    world->end_job(error, [](const trireme::comm::Cause& cause) {
       std::fprintf(stderr, "the cause: rank %d: %s\n", cause.rank, cause.reason.c_str());
     });
   } catch (const std::string&) {
     return kLeft;
   }
-  world.close();
+  world->close();
   return 0;
 }
 

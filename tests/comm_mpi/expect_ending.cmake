@@ -1,7 +1,9 @@
-# cmake -DMPIRUN=mpirun -DPROGRAM=comm_mpi_endings -DMODE=killed -DSTATUS=3 -DWITHIN=20 -DTEXTS="a;b" -P expect_ending.cmake
+# cmake -DMPIRUN="mpirun|-n" -DPROGRAM=comm_mpi_endings -DMODE=killed -DSTATUS=3 -DWITHIN=20 -DTEXTS="a|b" -P expect_ending.cmake
 # A job of three ranks must start, then end within the seconds, with the status (or "nonzero"), having printed every one of the texts.
 cmake_minimum_required(VERSION 3.25)
-execute_process(COMMAND ${MPIRUN} --oversubscribe -n 3 ${PROGRAM} ${MODE} TIMEOUT ${WITHIN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+string(REPLACE "|" ";" MPIRUN "${MPIRUN}")
+string(REPLACE "|" ";" TEXTS "${TEXTS}")
+execute_process(COMMAND ${MPIRUN} 3 ${PROGRAM} ${MODE} TIMEOUT ${WITHIN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
 message("${output}\nended with ${status}")
 if(status MATCHES "timeout")
   message(FATAL_ERROR "the job did not end within ${WITHIN} s")

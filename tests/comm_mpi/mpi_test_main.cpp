@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <string>
 #include <string_view>
 
 namespace trireme::comm {
@@ -19,16 +20,18 @@ namespace {
 class FailurePrinter : public testing::EmptyTestEventListener {
  public:
   explicit FailurePrinter(int rank) : rank_(rank) {}
+  // Remembered, since GoogleTest holds its lock while it reports a failure and would not answer.
+  void OnTestStart(const testing::TestInfo& test) override { test_ = test.name(); }
   void OnTestPartResult(const testing::TestPartResult& result) override {
     if (!result.failed()) return;
-    const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
-    std::fprintf(stderr, "rank %d, %s: %s:%d\n%s\n", rank_, test != nullptr ? test->name() : "",
+    std::fprintf(stderr, "rank %d, %s: %s:%d\n%s\n", rank_, test_.c_str(),
                  result.file_name() != nullptr ? result.file_name() : "", result.line_number(),
                  result.message());
   }
 
  private:
   int rank_;
+  std::string test_;
 };
 
 Bytes piece_of(int argc, char** argv) {

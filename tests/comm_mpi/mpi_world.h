@@ -7,13 +7,13 @@
 #include "trireme/comm_mpi/world.h"
 
 #include <functional>
-#include <optional>
+#include <memory>
 
 namespace trireme::comm {
 
 /// Started by main() before the tests.
-inline std::optional<MpiWorld>& world() {
-  static std::optional<MpiWorld> the_world;
+inline std::unique_ptr<MpiWorld>& world() {
+  static std::unique_ptr<MpiWorld> the_world;
   return the_world;
 }
 

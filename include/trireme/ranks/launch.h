@@ -24,12 +24,9 @@ int stages_for(const config::JobSpec& job, int ranks);
 /// Threads of every rank's operators where `ranks` ranks share the cores that this process may use.
 comm::RankThreads threads_per_rank(const config::JobSpec& job, int ranks);
 
-/// Whether this process is the one that prints: rank 0 of a launcher, or not under one. Needs no
+/// Whether this process is the one that prints: rank 0 of a launcher, or not under one. Loads no
 /// MPI.
 bool is_speaker();
-
-/// `fallback` where there is no such variable.
-int int_from_environment(const char* name, int fallback);
 
 /// The exit code for the exception being handled; its message goes to standard error if `speak`.
 int exit_code_of_current_exception(bool speak, const std::string& prefix);

@@ -1,5 +1,4 @@
-// Launches ranks under mpirun. Built with or without MPI: without it, asking for MPI is an error
-// that names the build option.
+// Launches ranks under mpirun.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,12 +10,11 @@
 
 namespace trireme::ranks {
 
-/// Ranks that a launcher started, this one included; 1 without a launcher or without MPI. Needs no
-/// MPI call.
+/// Ranks that a launcher started, this one included; 1 without a launcher. Loads no MPI.
 int launched_ranks();
 
 /// If a launcher started several processes that cannot reach one another, so that each would do the
-/// whole job: a message that says so and what to do. Empty otherwise. Needs no MPI call.
+/// whole job: a message that says so and what to do. Empty otherwise. Loads no MPI.
 std::string unconnected_ranks();
 
 /// Runs `body` on this process's rank, once all ranks are there; returns the exit code (errors

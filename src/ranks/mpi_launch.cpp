@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "trireme/ranks/mpi_launch.h"
+
 #include "trireme/comm/cause.h"
 #include "trireme/comm/heartbeat.h"
-#include "trireme/comm_mpi/world.h"
+#include "trireme/comm/launch.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/ranks/launch.h"
-#include "trireme/ranks/mpi_launch.h"
+#include "trireme/ranks/mpi_library.h"
 #include "trireme/ranks/signals.h"
 
+#include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <memory>
 
 namespace trireme::ranks {
 namespace {
@@ -30,9 +34,7 @@ void meet(comm::Channel& channel, const std::exception_ptr& failure) {
   comm::run_with_heartbeat(channel, fail, "begin of the job");
 }
 
-int in_world(const comm::ChannelOptions& options,
-             const std::function<void(comm::Channel&, int)>& body) {
-  comm::MpiWorld world = comm::MpiWorld::start(options);
+int run_in(comm::World& world, const std::function<void(comm::Channel&, int)>& body) {
   comm::Channel& channel = world.channel();
   try {
     body(channel, world.ranks_on_this_host());
@@ -46,42 +48,53 @@ int in_world(const comm::ChannelOptions& options,
         std::cerr << "trireme: " << comm::RankFailed(cause).what() << std::endl;  // NOLINT: flushed
       }
     });
+    std::abort();  // GCC does not know of a virtual function that it never returns
   }
 }
 
 }  // namespace
 
 int launched_ranks() {
-  if (!comm::launched_by_mpi()) return 1;
-  // srun's PMIx sets only Slurm's variable.
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
-    if (const int count = int_from_environment(name, 0); count > 0) return count;
-  }
-  return 1;
+  const comm::Launch launch = comm::own_launch();
+  return launch.connected ? launch.ranks : 1;
 }
 
 std::string unconnected_ranks() {
-  const int tasks = int_from_environment("SLURM_STEP_NUM_TASKS", 1);
-  if (comm::launched_by_mpi() || tasks <= 1) return "";
+  const comm::Launch launch = comm::own_launch();
+  if (launch.connected || launch.ranks == 1) return "";
   return concat(
-      "srun started ", tasks,
+      "srun started ", launch.ranks,
       " processes that are not connected to one another: start them with srun --mpi=pmix, or "
       "with mpirun in the allocation");
 }
 
 int launch_mpi(const config::JobSpec& job, const std::function<void(comm::Channel&, int)>& body) {
-  return in_world({.timeout = job.pipeline.timeout, .stop_requested = stop_requested},
-                  [&](comm::Channel& channel, int ranks_on_host) {
-                    meet(channel, nullptr);
-                    body(channel, ranks_on_host);
-                  });
+  const bool speaks = comm::own_launch().rank_on_host == 0;
+  std::unique_ptr<comm::World> world;
+  try {
+    world = start_world({.timeout = job.pipeline.timeout, .stop_requested = stop_requested});
+  } catch (...) {
+    // A machine may lack what others have: the first rank on each speaks for it.
+    return exit_code_of_current_exception(speaks, "");
+  }
+  return run_in(*world, [&](comm::Channel& channel, int ranks_on_host) {
+    meet(channel, nullptr);
+    body(channel, ranks_on_host);
+  });
 }
 
 int fail_to_launch() {
   if (launched_ranks() == 1) return exit_code_of_current_exception(true, "");
   const std::exception_ptr failure = std::current_exception();
-  return in_world({.stop_requested = stop_requested},
-                  [&](comm::Channel& channel, int /*ranks_on_host*/) { meet(channel, failure); });
+  std::unique_ptr<comm::World> world;
+  try {
+    world = start_world({.stop_requested = stop_requested});
+  } catch (const std::exception&) {
+    // The other ranks cannot start either, and each ends alone.
+  }
+  if (!world) return exit_code_of_current_exception(is_speaker(), "");
+  return run_in(*world,
+                [&](comm::Channel& channel, int /*ranks_on_host*/) { meet(channel, failure); });
 }
 
 }  // namespace trireme::ranks
