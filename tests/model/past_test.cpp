@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/model/past.h"
 
-#include "architectures/transformer.h"
+#include "architectures/attention.h"
 #include "built.h"
 
 #include <ATen/ATen.h>

@@ -5,9 +5,10 @@
 // Shapes: B examples of the micro-batch, T tokens, C width, H heads of queries, G of keys and
 // values, D = C / H, V vocabulary. Between parts, x is the residual and the last member.
 // SPDX-License-Identifier: Apache-2.0
+#include "architectures/attention.h"
 #include "architectures/language.h"
+#include "architectures/rotary.h"
 #include "architectures/transformer.h"
-#include "device/device_functions.h"
 #include "run/trained.h"
 
 #include "trireme/core/error.h"
@@ -17,7 +18,6 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
-#include <numbers>
 
 namespace trireme::model {
 namespace {
@@ -114,48 +114,6 @@ std::vector<PartRecipe> parts_of(const LlamaSpec& spec) {
            .name = "down",
            .work = T * C * hidden,
            .build = [spec](const PartBuilder& build) { return down(build, spec); }}};
-}
-
-/// Rotation speed in radians per token of the pairs i of a head: base^(-2i / D), scaled as
-/// LlamaSpec describes.
-at::Tensor speeds(const LlamaSpec& spec, const at::TensorOptions& options) {
-  const int head_width = spec.width / spec.heads;
-  const at::Tensor pairs = at::arange(0, head_width, 2, options) / static_cast<double>(head_width);
-  const at::Tensor speed = at::exp(pairs * -std::log(spec.rope_base));
-  if (spec.rope_scaling == "none") return speed;
-  const at::Tensor slowed = speed / spec.rope_factor;
-  if (spec.rope_scaling == "linear") return slowed;
-  ensure(spec.rope_scaling == "llama3", "scaling is none, linear or llama3");
-  const at::Tensor turns = speed * (spec.rope_original_context / (2 * std::numbers::pi));
-  const at::Tensor kept =
-      at::clamp((turns - spec.rope_low_turns) / (spec.rope_high_turns - spec.rope_low_turns), 0, 1);
-  return kept * speed + (1 - kept) * slowed;
-}
-
-/// Cosine and sine of position x speed, of `tokens` positions from `first` on.
-struct Angles {
-  at::Tensor cos_T1I, sin_T1I;
-};
-
-Angles angles(std::int64_t first, std::int64_t tokens, const LlamaSpec& spec,
-              const at::TensorOptions& options) {
-  const at::TensorOptions exact = options.dtype(at::kDouble);
-  const at::Tensor angle =
-      at::outer(at::arange(first, first + tokens, exact), speeds(spec, exact)).unsqueeze(1);
-  return {.cos_T1I = at::cos(angle).to(options), .sin_T1I = at::sin(angle).to(options)};
-}
-
-/// Rotates the pairs (i, i + D/2) of every head by their angle: [B, T, heads x D] to [B, T, heads,
-/// D].
-at::Tensor turned(const at::Tensor& x, std::int64_t heads, const Angles& by) {
-  if (const auto own = own_turned(x, heads, by.cos_T1I, by.sin_T1I)) return *own;
-  const std::int64_t half = x.size(2) / heads / 2;
-  const at::Tensor x_BTHD = x.unflatten(2, at::IntArrayRef{heads, 2 * half});
-  const at::Tensor first = x_BTHD.narrow(3, 0, half), second = x_BTHD.narrow(3, half, half);
-  return at::cat(
-             {first * by.cos_T1I - second * by.sin_T1I, second * by.cos_T1I + first * by.sin_T1I},
-             3)
-      .to(x.scalar_type());
 }
 
 Part qkv(const PartBuilder& build, const LlamaSpec& spec) {
