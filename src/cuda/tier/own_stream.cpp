@@ -26,6 +26,9 @@ using Clock = std::chrono::steady_clock;
 /// Streams that are tried at most. A GPU gives its queues, 32 at most, to new streams in turns.
 constexpr int kTries = 40;
 constexpr std::chrono::milliseconds kPatience{100};
+/// How long a stream is held at most: tools that make launches wait for their end hold this thread,
+/// too (CUDA_LAUNCH_BLOCKING, compute-sanitizer).
+constexpr std::chrono::milliseconds kHold{500};
 
 struct InUse {
   CUDAStream stream;
@@ -76,7 +79,7 @@ class Blocked {
     auto waits = std::make_unique<std::shared_future<void>>(gate_.get_future());
     const auto wait = [](void* data) {
       std::unique_ptr<std::shared_future<void>>(static_cast<std::shared_future<void>*>(data))
-          ->wait();
+          ->wait_for(kHold);
     };
     check(cudaLaunchHostFunc(stream.stream(), wait, waits.get()), "cudaLaunchHostFunc");
     static_cast<void>(waits.release());  // owned by the function now
