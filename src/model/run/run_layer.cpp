@@ -5,6 +5,8 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/model/default_generator.h"
+#include "trireme/model/foreign.h"
 #include "trireme/model/given.h"
 #include "trireme/model/taped.h"
 
@@ -19,6 +21,8 @@
 namespace trireme::model {
 namespace {
 
+/// Runs the backward; errors of another language come out as ours.
+void execute(const BackwardRun& run);
 /// Converts the input of a layer whose weights are bfloat16.
 Values lowered(Values input, Precision precision);
 
@@ -73,9 +77,7 @@ void let_go_of_memory(const at::Tensor& leaf) {
 
 void run_backward(const BackwardRun& run) {
   try {
-    torch::autograd::Engine::get_default_engine().execute(run.roots, run.gradients, run.keeps_graph,
-                                                          /*create_graph=*/false,
-                                                          /*accumulate_grad=*/true, run.only_to);
+    execute(run);
   } catch (const c10::Error& error) {
     if (const std::string told = told_change(error.what_without_backtrace()); !told.empty())
       throw InputError(told);
@@ -84,6 +86,20 @@ void run_backward(const BackwardRun& run) {
 }
 
 namespace {
+
+void execute(const BackwardRun& run) {
+  const ForeignBackwards* const language = foreign_backwards();
+  std::optional<DefaultGenerator> alone;
+  if (language != nullptr) alone.emplace();
+  try {
+    torch::autograd::Engine::get_default_engine().execute(run.roots, run.gradients, run.keeps_graph,
+                                                          /*create_graph=*/false,
+                                                          /*accumulate_grad=*/true, run.only_to);
+  } catch (...) {
+    if (language != nullptr) language->convert_error();
+    throw;
+  }
+}
 
 Values lowered(Values input, Precision precision) {
   if (precision != Precision::kBfloat16Weights) return input;
