@@ -3,6 +3,7 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/device/own_file.h"
 
 #include <ATen/Context.h>
 #include <dlfcn.h>
@@ -36,8 +37,7 @@ void use_deterministic_kernels() {
 }
 
 std::filesystem::path cuda_library() {
-  std::error_code failure;
-  return std::filesystem::read_symlink("/proc/self/exe", failure).parent_path() / kLibrary;
+  return own_file().parent_path() / kLibrary;
 }
 
 CudaLibrary& load_cuda() {

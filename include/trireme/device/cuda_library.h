@@ -14,10 +14,10 @@ namespace trireme::device {
 /// threads are started: it sets an environment variable.
 void use_deterministic_kernels();
 
-/// Path of the library: next to this executable. It need not exist.
+/// Path of the library: next to the file that holds this code (own_file.h). It need not exist.
 std::filesystem::path cuda_library();
 
-/// Loads the library next to this executable. Call before anything asks LibTorch whether it has
+/// Loads the library at cuda_library(). Call before anything asks LibTorch whether it has
 /// CUDA: it remembers the answer. Throws InputError that says what is missing and what to do: the
 /// library, the NVIDIA libraries, the driver, a device. Later calls return what the first returned.
 CudaLibrary& load_cuda();
@@ -25,7 +25,7 @@ CudaLibrary& load_cuda();
 /// As above, with a library at another path; the result is not remembered.
 CudaLibrary& load_cuda(const std::filesystem::path& library);
 
-/// Opens device `index` of the library next to this executable and makes it current for this
+/// Opens device `index` of the library at cuda_library() and makes it current for this
 /// thread.
 CudaPart& open_cuda(int index = 0);
 

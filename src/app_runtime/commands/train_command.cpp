@@ -69,7 +69,7 @@ struct Opened {
       : job(load_train_job(arguments.job_file, arguments.settings, own)),
         model(make_job_model(job, own)),
         dataset(open_data(job, model)),
-        content(content_digest(job, *dataset)) {
+        content(content_digest(model, *dataset)) {
     if (!ranks::is_speaker()) return;
     for (const std::string& file : {arguments.report, arguments.trace}) io::require_writable(file);
   }

@@ -61,9 +61,8 @@ std::unique_ptr<data::Dataset> open_data(const config::JobSpec& job,
   }
 }
 
-std::string content_digest(const config::JobSpec& job, const data::Dataset& dataset) {
-  const std::string files = model::files_digest(job.model);
-  return files.empty() ? dataset.digest() : digest(concat(dataset.digest(), files));
+std::string content_digest(const model::ChainModel& model, const data::Dataset& dataset) {
+  return model.code.empty() ? dataset.digest() : digest(concat(dataset.digest(), model.code));
 }
 
 runtime::DataSource source_of(const config::JobSpec& job, const model::ChainModel& model,

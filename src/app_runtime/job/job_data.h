@@ -16,9 +16,8 @@ namespace trireme::app {
 std::unique_ptr<data::Dataset> open_data(const config::JobSpec& job,
                                          const model::ChainModel& model);
 
-/// Digest of all examples, and of the files that the model's layers are read from where there are
-/// some.
-std::string content_digest(const config::JobSpec& job, const data::Dataset& dataset);
+/// Digest of all examples, and of the model's code (ChainModel::code) where there is some.
+std::string content_digest(const model::ChainModel& model, const data::Dataset& dataset);
 
 /// The batches that a trainer loads in each step and validation. The data set must outlive it.
 runtime::DataSource source_of(const config::JobSpec& job, const model::ChainModel& model,
