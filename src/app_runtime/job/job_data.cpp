@@ -47,8 +47,15 @@ int validation_micro_batches(const config::JobSpec& job, const data::Dataset& da
 
 }  // namespace
 
-std::unique_ptr<data::Dataset> open_data(const config::JobSpec& job,
-                                         const model::ChainModel& model) {
+std::unique_ptr<data::Dataset> open_data(const config::JobSpec& job, const model::ChainModel& model,
+                                         const GivenJob& given) {
+  if (job.data.kind == "own") {
+    if (given.examples)
+      return data::make_own(given.examples(), shape_of(model), job.data.validation_fraction,
+                            job.train.seed);
+    job.fail("data.kind",
+             "is own, which is for programs that hand their data over (docs/python.md)");
+  }
   try {
     return data::open_dataset(job.data, shape_of(model), job.train.seed);
   } catch (const InputError& error) {
