@@ -77,6 +77,8 @@ class Layer {
   /// An output member that shares storage with an input member, a parameter, a buffer or the target
   /// is copied by the caller, so that each value's memory is freed with it: a tensor that is passed
   /// through takes its bytes again in every layer that passes it through. Cut chains where few are.
+  /// So is one that is not contiguous: a value that comes from another rank is, and operators may
+  /// give other last bits for other strides.
   virtual Values forward(const Values& input, const Context& context) = 0;
 
   const std::vector<Parameter>& parameters() const { return parameters_; }

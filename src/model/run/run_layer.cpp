@@ -45,7 +45,8 @@ Values run_layer(Layer& layer, const Values& input, const Context& context, Prec
   require_output(output, context);
   const Values held = held_by(layer, context);
   for (at::Tensor& value : output) {
-    if (shares_storage(value, input) || shares_storage(value, held)) value = value.clone();
+    const bool is_shared = shares_storage(value, input) || shares_storage(value, held);
+    value = is_shared ? value.clone(at::MemoryFormat::Contiguous) : value.contiguous();
   }
   return output;
 }
