@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -98,6 +99,22 @@ TEST(RunsOfOneProcess, AreStoppedAloneAndGiveTheCallersHandlersBack) {
   EXPECT_EQ(seen, 1);
   sigaction(SIGINT, &before, nullptr);
   EXPECT_EQ(digests(app::train(training(folder, "after"))), undisturbed);
+}
+
+class NoExamples final : public data::OwnExamples {
+ public:
+  std::int64_t size() const override { return 0; }
+  data::Example example(std::int64_t) const override { return {}; }
+  std::string name() const override { return "NoExamples"; }
+};
+
+TEST(OwnData, AreRefusedWhereTheJobReadsOthers) {
+  const TemporaryFolder folder;
+  app::Training other = training(folder, "run");
+  other.job.examples = [] { return std::make_unique<NoExamples>(); };
+  EXPECT_THAT([&] { app::train(other); },
+              testing::ThrowsMessage<InputError>(
+                  testing::HasSubstr("job:2: data.kind is synthetic, but the program hands")));
 }
 
 TEST(OwnData, AreRefusedWhereThereAreNone) {

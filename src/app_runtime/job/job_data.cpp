@@ -49,13 +49,16 @@ int validation_micro_batches(const config::JobSpec& job, const data::Dataset& da
 
 std::unique_ptr<data::Dataset> open_data(const config::JobSpec& job, const model::ChainModel& model,
                                          const GivenJob& given) {
-  if (job.data.kind == "own") {
-    if (given.examples)
-      return data::make_own(given.examples(), shape_of(model), job.data.validation_fraction,
-                            job.train.seed);
+  const bool is_own = job.data.kind == "own";
+  if (is_own && !given.examples)
     job.fail("data.kind",
              "is own, which is for programs that hand their data over (docs/python.md)");
-  }
+  if (!is_own && given.examples)
+    job.fail("data.kind",
+             concat("is ", job.data.kind, ", but the program hands its data over: must be own"));
+  if (is_own)
+    return data::make_own(given.examples(), shape_of(model), job.data.validation_fraction,
+                          job.train.seed);
   try {
     return data::open_dataset(job.data, shape_of(model), job.train.seed);
   } catch (const InputError& error) {
