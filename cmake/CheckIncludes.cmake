@@ -4,8 +4,8 @@
 cmake_minimum_required(VERSION 3.25)
 set(owners
   core:xxhash.h io:yaml-cpp io:nlohmann
-  poet:interfaces/highs_c_api.h comm_mpi:mpi.h cuda:cuda cuda:nccl.h cuda:nvrtc app:CLI app_runtime:CLI)
-set(torch_owners model tier device cuda profile data runtime ranks prepare app_runtime)
+  poet:interfaces/highs_c_api.h python:pybind11 comm_mpi:mpi.h cuda:cuda cuda:nccl.h cuda:nvrtc app:CLI app_runtime:CLI)
+set(torch_owners model tier device cuda profile data runtime ranks prepare app_runtime python)
 # The header through which others ask a module that has rooms.
 set(module_entrance_partition planner.h)
 set(bad "")
@@ -23,6 +23,10 @@ foreach(line IN LISTS lines)
         endif()
       elseif(i MATCHES "^#include <(c10|ATen)/cuda/")
         if(NOT "${module}:cuda" IN_LIST owners)
+          list(APPEND bad "${f}: '${i}' is not allowed in module '${module}'")
+        endif()
+      elseif(i MATCHES "^#include <(pybind11|Python\\.h|torch/csrc/(utils/pybind|python_headers|autograd/python_))")
+        if(NOT "${module}:pybind11" IN_LIST owners)
           list(APPEND bad "${f}: '${i}' is not allowed in module '${module}'")
         endif()
       elseif(i MATCHES "^#include <(torch|ATen|c10|caffe2)/")

@@ -1,6 +1,7 @@
 # LibTorch by hand-written imported targets: find_package(Torch) of a CUDA wheel demands a CUDA toolkit at configure time.
 # In: TRIREME_LIBTORCH, a folder that holds torch/lib (a wheel's site-packages) or lib (an unpacked zip).
-# Out: trireme_torch (libtorch_cpu, libc10, includes as SYSTEM) and trireme_torch_pch (with its precompiled header).
+# Out: trireme_torch (libtorch_cpu, libc10, includes as SYSTEM), trireme_torch_pch (with its precompiled header); with
+# TRIREME_PYTHON also trireme_torch_python (libtorch_python) and TRIREME_TORCH_VERSION.
 if(NOT TRIREME_LIBTORCH)
   set(TRIREME_LIBTORCH ${PROJECT_SOURCE_DIR}/.deps/libtorch)
 endif()
@@ -39,6 +40,13 @@ foreach(_path IN LISTS _rpath)
 endforeach()
 # RPATH, not RUNPATH: it also covers what LibTorch itself needs (libcudart of a CUDA wheel).
 target_link_options(trireme_torch INTERFACE -Wl,--disable-new-dtags -Wl,--allow-shlib-undefined)
+
+if(TRIREME_PYTHON)
+  file(STRINGS ${_torch}/version.py _version REGEX "^__version__")
+  string(REGEX REPLACE "^[^']*'([^'+]*).*" "\\1" TRIREME_TORCH_VERSION "${_version}")
+  add_library(trireme_torch_python SHARED IMPORTED)
+  set_target_properties(trireme_torch_python PROPERTIES IMPORTED_LOCATION ${_torch}/lib/libtorch_python.so)
+endif()
 
 # Without the headers of autograd: GCC instantiates again, in every source, the templates that a precompiled header uses, which
 # for these takes as long as for all the rest. The few sources that differentiate include them.

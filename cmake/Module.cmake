@@ -8,11 +8,12 @@ file(WRITE ${TRIREME_EDGES} "")
 set(TRIREME_ROOMS ${PROJECT_BINARY_DIR}/module_rooms.txt)
 file(WRITE ${TRIREME_ROOMS} "")
 
-# trireme_add_module(<name> [PURE | TORCH] SOURCES ... [ROOMS folders ...] [USES modules ...] [EXTERNAL targets ...]
-#                    [ALONE sources ...])
+# trireme_add_module(<name> [PURE | TORCH] [OWN_FLAGS] SOURCES ... [ROOMS folders ...] [USES modules ...]
+#                    [EXTERNAL targets ...] [ALONE sources ...])
+# OWN_FLAGS: its sources are compiled with flags of their own, and share no precompiled header.
 # ROOMS are the module's folders from bottom to top, "." its own: a file includes headers of its room and those below.
 function(trireme_add_module name)
-  cmake_parse_arguments(M "PURE;TORCH" "" "SOURCES;ROOMS;USES;EXTERNAL;ALONE" ${ARGN})
+  cmake_parse_arguments(M "PURE;TORCH;OWN_FLAGS" "" "SOURCES;ROOMS;USES;EXTERNAL;ALONE" ${ARGN})
   add_library(trireme_${name} STATIC ${M_SOURCES})
   add_library(trireme::${name} ALIAS trireme_${name})
   target_include_directories(trireme_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include)
@@ -38,6 +39,10 @@ function(trireme_add_module name)
   endif()
   if(M_TORCH)
     target_link_libraries(trireme_${name} PUBLIC trireme_torch)
+  endif()
+  if(M_OWN_FLAGS)
+    return()
+  elseif(M_TORCH)
     target_precompile_headers(trireme_${name} REUSE_FROM trireme_torch_pch)
   else()
     target_precompile_headers(trireme_${name} REUSE_FROM trireme_std_pch)

@@ -67,7 +67,7 @@ void wait_less_busily() {
 
 /// SIGINT and SIGTERM request an end with exit code 130, SIGUSR1 asks `train` for a checkpoint.
 /// They would kill a process that does not handle them yet, and LibTorch takes time to load: they
-/// stay blocked until watch_signals() of the runtime, which inherits this mask. `generate` has
+/// stay blocked until the runtime, which inherits this mask, has WatchedSignals. `generate` has
 /// nothing to close or save.
 void hold_signals(const std::string_view command) {
   if (command == "generate") return;

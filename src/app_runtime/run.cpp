@@ -94,9 +94,9 @@ namespace {
 
 void add_train(CLI::App& app, TrainArguments& arguments) {
   CLI::App& command = *app.add_subcommand("train", "Train a job, alone or under mpirun -n RANKS");
-  command.add_option("job", arguments.job_file, "The job, a YAML file")->required();
+  command.add_option("job", arguments.training.job.file, "The job, a YAML file")->required();
   command
-      .add_option("--set", arguments.settings,
+      .add_option("--set", arguments.training.job.settings,
                   "Replace one value of the job: section.key=value (may be repeated)")
       ->allow_extra_args(false);
   command.add_flag("--json", arguments.json,
@@ -108,7 +108,7 @@ void add_train(CLI::App& app, TrainArguments& arguments) {
                      "Write the last step's timeline there (JSON for chrome://tracing and "
                      "ui.perfetto.dev)");
   command.callback([&arguments] {
-    require_apart({{"the job", arguments.job_file},
+    require_apart({{"the job", arguments.training.job.file},
                    {"--report", arguments.report},
                    {"--trace", arguments.trace}});
   });
@@ -143,22 +143,22 @@ void add_profile(CLI::App& app, ProfileArguments& arguments) {
 void add_forecast(CLI::App& app, const std::string& name, ForecastArguments& arguments) {
   CLI::App& command =
       *app.add_subcommand(name, "Plan a job and say what a run would cost, without running it");
-  command.add_option("job", arguments.job_file, "The job, a YAML file")->required();
+  command.add_option("job", arguments.planning.job.file, "The job, a YAML file")->required();
   command
-      .add_option("--set", arguments.settings,
+      .add_option("--set", arguments.planning.job.settings,
                   "Replace one value of the job: section.key=value (may be repeated)")
       ->allow_extra_args(false);
   command
-      .add_option("--ranks", arguments.ranks,
+      .add_option("--ranks", arguments.planning.ranks,
                   "Ranks that the run is to have; else the job's stages x replicas, 1 for auto")
       ->check(CLI::Range(1, 4096));
-  command.add_option("-o,--output", arguments.output, "Write the plan there (JSON)");
-  command.add_option("--report", arguments.report, "Write a page on the plan there (HTML)");
+  command.add_option("-o,--output", arguments.planning.plan_file, "Write the plan there (JSON)");
+  command.add_option("--report", arguments.planning.page, "Write a page on the plan there (HTML)");
   command.add_flag("--json", arguments.json, "Print the plan as one JSON document");
   command.callback([&arguments] {
-    require_apart({{"the job", arguments.job_file},
-                   {"--output", arguments.output},
-                   {"--report", arguments.report}});
+    require_apart({{"the job", arguments.planning.job.file},
+                   {"--output", arguments.planning.plan_file},
+                   {"--report", arguments.planning.page}});
   });
   command.footer("Example:\n  trireme " + name +
                  " configs/small-memory.yaml --set memory.device_budget=64MiB\n"

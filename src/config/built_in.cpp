@@ -36,7 +36,7 @@ std::vector<std::string> data_kinds_of(const ModelSpec& model) {
     if (script->takes == "tokens") return {"text", "tokens", "synthetic"};
     if (script->takes == "vectors") return {"synthetic"};
   }
-  if (is<OwnModelSpec>(model)) return {"text", "tokens", "documents", "images", "synthetic"};
+  if (is<OwnModelSpec>(model)) return {"text", "tokens", "documents", "images", "synthetic", "own"};
   return {"synthetic", "images"};
 }
 

@@ -106,7 +106,7 @@ void check_data(const JobSpec& job) {
     job.fail("data.kind",
              concat("is ", data.kind, ", must be ", join(kinds, " or "), " for model.kind ",
                     kind_of(job.model), data.kind == "documents" ? hint_for_masks(job.model) : ""));
-  if (data.kind != "synthetic" && data.files.empty())
+  if (data.kind != "synthetic" && data.kind != "own" && data.files.empty())
     job.fail("data.files",
              concat("is missing, must be a list of files for data.kind ", data.kind, ", e.g. [\"",
                     data.kind == "images" ? "photos/*/*.jpg" : "corpus/*.txt", "\"]"));

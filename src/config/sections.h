@@ -153,9 +153,9 @@ void walk(Fields& field, TorchScriptSpec& spec) {
 
 template <class Fields>
 void walk(Fields& field, DataSpec& spec) {
-  field("kind", spec.kind, OneOf{"text", "tokens", "documents", "images", "synthetic"});
+  field("kind", spec.kind, OneOf{"text", "tokens", "documents", "images", "synthetic", "own"});
   if (spec.kind == "synthetic") field("examples", spec.examples, Range{1, kMany});
-  if (spec.kind != "synthetic") field("files", spec.files);
+  if (spec.kind != "synthetic" && spec.kind != "own") field("files", spec.files);
   if (spec.kind == "tokens") field("token_bytes", spec.token_bytes, OneOf{"2", "4"});
   if (spec.kind == "documents") field("packed", spec.packed);
   field("validation_fraction", spec.validation_fraction, Range{0, 0.5});

@@ -39,12 +39,9 @@ class ChainsOfKinds {
  private:
   /// This rank's share as text; empty where it does not measure.
   std::string measured_share(const model::ChainModel& model);
-  void keep(std::size_t kind) const;
+  void keep(std::size_t kind, const std::string& code) const;
   void say(const profile::Stored& stored, const std::string& how) const;
   void say_speeds(const std::vector<double>& of_kinds) const;
-  std::string dependencies(std::size_t kind) const {
-    return profile::dependencies(job_, kinds_.machines[kind]);
-  }
   bool speaks() const { return context_.channel.rank() == 0; }
 
   const config::JobSpec& job_;
@@ -147,7 +144,7 @@ void ChainsOfKinds::measure(const model::ChainModel& model) {
       for (const int rank : kinds_.ranks_of(static_cast<int>(kind)))
         of_kind.push_back(shares[static_cast<std::size_t>(rank)]);
       chains_[kind] = sum_of(of_kind);
-      if (speaks()) keep(kind);
+      if (speaks()) keep(kind, model.code);
     }
   };
   comm::run_with_heartbeat(context_.channel, sum_up, "storing of profiles");
@@ -175,12 +172,13 @@ std::string ChainsOfKinds::measured_share(const model::ChainModel& model) {
   return chain::to_yaml(profile::measure(model, job_, options));
 }
 
-void ChainsOfKinds::keep(std::size_t kind) const {
+void ChainsOfKinds::keep(std::size_t kind, const std::string& code) const {
   const std::size_t ranks =
       context_.device.measures_beside_others() ? kinds_.ranks_of(static_cast<int>(kind)).size() : 1;
   const std::string how = concat("measured on ", ranks, ranks == 1 ? " rank" : " ranks");
   try {
-    say(profile::store(*chains_[kind], notes_, dependencies(kind), profiles_folder(job_)), how);
+    const std::string known = profile::dependencies(job_, code, kinds_.machines[kind]);
+    say(profile::store(*chains_[kind], notes_, known, profiles_folder(job_)), how);
   } catch (const Error& error) {
     out_ << "profile: " << how << ", and will be again: " << shown_words(error) << "\n";
   }

@@ -5,6 +5,7 @@
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/device/cuda_library.h"
+#include "trireme/io/library.h"
 #include "trireme/io/file.h"
 #include "trireme/io/node.h"
 
@@ -25,7 +26,7 @@ constexpr std::string_view kBegin = "format: trireme-chain/";
 constexpr std::string_view kNoted = "# Noted of its layers:\n",
                            kDigest = "# Digest of what follows: ", kIndent = "#   ";
 
-/// Digest of the running program's file, and of what it loads for `device`.
+/// Digest of the file that holds this code, and of what it loads for `device`.
 std::string program_digest(const std::string& device);
 /// Which kernels a GPU uses, if the job or environment chooses.
 std::string kernels_of(const config::JobSpec& job);
@@ -53,13 +54,13 @@ std::string machine(int threads, const device::Place& place) {
   return &place == &device::cpu() ? processor : concat(place.model_name(), " on ", processor);
 }
 
-std::string dependencies(const config::JobSpec& job, const std::string& machine, Energy energy) {
+std::string dependencies(const config::JobSpec& job, const std::string& code,
+                         const std::string& machine, Energy energy) {
   config::JobSpec drawn = job;
   drawn.weights.clear();  // values do not affect costs
   const io::Node resolved = io::parse(config::to_yaml(drawn), "job");
   const config::OptimizerSpec& optimizer = job.train.optimizer;
   const bool has_momentum = optimizer.kind == "sgd" && optimizer.momentum != 0;
-  const std::string files = model::files_digest(job.model);
   return concat(
       "format: ", kFormat, "\nprogram: ", program_digest(job.device), "\nlibtorch: ", TORCH_VERSION,
       "\nmachine: ", machine, "\nmicro_batch: ", job.train.micro_batch.value(),
@@ -68,8 +69,7 @@ std::string dependencies(const config::JobSpec& job, const std::string& machine,
       job.train.clip_norm > 0 ? "\nclips: yes" : "",
       energy == Energy::kMeasured ? "\njoules: measured" : "",
       job.data.kind == "documents" ? "\ntargets: masked" : "",
-      files.empty() ? "" : "\nfiles: " + files, "\nmodel:\n", resolved.find("model")->to_yaml(),
-      "\n");
+      code.empty() ? "" : "\ncode: " + code, "\nmodel:\n", resolved.find("model")->to_yaml(), "\n");
 }
 
 Found find_stored(const std::string& dependencies, const model::ChainModel& model,
@@ -88,9 +88,10 @@ Found find_stored(const std::string& dependencies, const model::ChainModel& mode
 
 Found find_stored(const config::JobSpec& job, const std::string& machine,
                   const model::ChainModel& model, const std::filesystem::path& folder) {
-  Found with = find_stored(dependencies(job, machine, Energy::kMeasured), model, folder);
+  Found with =
+      find_stored(dependencies(job, model.code, machine, Energy::kMeasured), model, folder);
   if (with.stored) return with;
-  Found without = find_stored(dependencies(job, machine), model, folder);
+  Found without = find_stored(dependencies(job, model.code, machine), model, folder);
   if (without.refused.empty()) without.refused = std::move(with.refused);
   return without;
 }
@@ -109,7 +110,7 @@ Stored load_or_measure(const model::ChainModel& model, const config::JobSpec& jo
   const std::string here = machine(options.threads, options.place);
   const bool has_meter = options.meter != nullptr;
   const std::string known =
-      dependencies(job, here, has_meter ? Energy::kMeasured : Energy::kNotMeasured);
+      dependencies(job, model.code, here, has_meter ? Energy::kMeasured : Energy::kNotMeasured);
   Found found;
   if (reuse == Reuse::kAllowed)
     found = has_meter ? find_stored(known, model, folder) : find_stored(job, here, model, folder);
@@ -138,7 +139,7 @@ Stored load_or_measure(const model::ChainModel& model, const config::JobSpec& jo
 namespace {
 
 std::string program_digest(const std::string& device) {
-  std::string files = io::read_file("/proc/self/exe");
+  std::string files = io::read_file(io::own_file());
   const std::filesystem::path library = device::cuda_library();
   std::error_code none;
   if (device == "cuda" && std::filesystem::exists(library, none)) files += io::read_file(library);

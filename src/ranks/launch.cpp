@@ -29,29 +29,34 @@ std::vector<comm::RankCores> cores_of(int ranks) {
   return {static_cast<std::size_t>(std::max(1, ranks)), comm::own_cores()};
 }
 
-int launch_local(const config::JobSpec& job, const std::function<void(const RankContext&)>& body) {
+void run_local(const config::JobSpec& job, const std::function<void(const RankContext&)>& body) {
+  require_not_stopped();
+  const int stages = job.pipeline.stages.value_or(1);
+  const int ranks = stages * job.pipeline.replicas.value_or(1);
+  const std::vector<comm::RankCores> cores = cores_of(ranks);
+  const comm::RankThreads threads = comm::threads_of_ranks(job.threads, cores);
+  comm::run_local(ranks, {.timeout = job.pipeline.timeout, .stop_requested = stop_requested},
+                  [&](comm::Channel& control) {
+                    const auto device = open_rank_device(job, control, stages);
+                    body({.channel = device->channel(),
+                          .device = *device,
+                          .stages = stages,
+                          .threads = threads.count,
+                          .why_threads = threads.why,
+                          .ranks_on_host = ranks,
+                          .owns_process = ranks == 1,
+                          .shares_cores = comm::is_crowded(cores, control.rank(), threads.count)});
+                    device->close();
+                  });
+}
+
+int launch_local(const config::JobSpec& job, const std::function<void(const RankContext&)>& body,
+                 LocalErrors errors) {
   try {
-    require_not_stopped();
-    const int stages = job.pipeline.stages.value_or(1);
-    const int ranks = stages * job.pipeline.replicas.value_or(1);
-    const std::vector<comm::RankCores> cores = cores_of(ranks);
-    const comm::RankThreads threads = comm::threads_of_ranks(job.threads, cores);
-    comm::run_local(
-        ranks, {.timeout = job.pipeline.timeout, .stop_requested = stop_requested},
-        [&](comm::Channel& control) {
-          const auto device = open_rank_device(job, control, stages);
-          body({.channel = device->channel(),
-                .device = *device,
-                .stages = stages,
-                .threads = threads.count,
-                .why_threads = threads.why,
-                .ranks_on_host = ranks,
-                .owns_process = ranks == 1,
-                .shares_cores = comm::is_crowded(cores, control.rank(), threads.count)});
-          device->close();
-        });
+    run_local(job, body);
     return 0;
   } catch (...) {
+    if (errors == LocalErrors::kThrown) throw;
     return exit_code_of_current_exception(true, "");
   }
 }
@@ -80,7 +85,8 @@ bool is_speaker() {
   return !launch.connected || launch.rank == 0;
 }
 
-int launch(const config::JobSpec& job, const std::function<void(const RankContext&)>& body) {
+int launch(const config::JobSpec& job, const std::function<void(const RankContext&)>& body,
+           LocalErrors errors) {
   const std::string& transport = job.pipeline.transport;
   if (const std::string why = unconnected_ranks(); transport != "local" && !why.empty()) {
     if (comm::own_launch().rank == 0)
@@ -118,7 +124,7 @@ int launch(const config::JobSpec& job, const std::function<void(const RankContex
     }
     return 2;
   }
-  return launch_local(job, body);
+  return launch_local(job, body, errors);
 }
 
 int exit_code_of_current_exception(bool speak, const std::string& prefix) {

@@ -36,26 +36,35 @@ extern "C" void on_save_signal(int /*signal*/) {
 
 }  // namespace
 
-void watch_signals() {
-  struct sigaction action {};
-  action.sa_handler = &on_signal;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+WatchedSignals::WatchedSignals() {
+  handle(SIGINT, &on_signal);
+  handle(SIGTERM, &on_signal);
   // A closed terminal or connection ends a run cleanly, except under nohup.
-  struct sigaction before {};
-  sigaction(SIGHUP, nullptr, &before);
-  if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
-  action.sa_handler = &on_save_signal;
-  sigaction(SIGUSR1, &action, nullptr);
+  struct sigaction hangup {};
+  sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) handle(SIGHUP, &on_signal);
+  handle(SIGUSR1, &on_save_signal);
+  // Exceeding the file size limit becomes an error of the write, which says so.
+  handle(SIGXFSZ, SIG_IGN);
   // Blocked since this process was `trireme` (src/app/main.cpp): a signal that arrived meanwhile is
   // delivered now.
   sigset_t held;
   sigemptyset(&held);
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&held, signal);
   pthread_sigmask(SIG_UNBLOCK, &held, nullptr);
-  // Exceeding the file size limit becomes an error of the write, which says so.
-  action.sa_handler = SIG_IGN;
-  sigaction(SIGXFSZ, &action, nullptr);
+}
+
+WatchedSignals::~WatchedSignals() {
+  for (const Before& one : before_) sigaction(one.signal, &one.action, nullptr);
+  signals_seen = 0;
+  save_seen = false;
+}
+
+void WatchedSignals::handle(int signal, void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  Before& before = before_.emplace_back(Before{.signal = signal});
+  sigaction(signal, &action, &before.action);
 }
 
 bool stop_requested() {

@@ -10,6 +10,15 @@
 #include <utility>
 
 namespace trireme::tier {
+namespace {
+
+std::atomic<void (*)()> garbage_collector = nullptr;  // NOLINT
+
+}  // namespace
+
+void collect_before_refusing(void (*collect)()) {
+  garbage_collector = collect;
+}
 
 std::string_view name(Tag tag) {
   switch (tag) {
@@ -61,18 +70,30 @@ Bytes MemoryAccount::take_interval_peak() {
 }
 
 void MemoryAccount::take(std::int64_t size, Tag tag) {
-  // Reserve first, so that threads cannot overshoot the budget together.
-  const std::int64_t live = live_.fetch_add(size, std::memory_order_relaxed) + size;
-  const std::int64_t budget = budget_.load(std::memory_order_relaxed);
-  if (live > budget) {
-    live_.fetch_sub(size, std::memory_order_relaxed);
+  bool is_reserved = reserve(size);
+  if (void (*const collect)() = garbage_collector; !is_reserved && collect != nullptr) {
+    collect();
+    is_reserved = reserve(size);
+  }
+  if (!is_reserved) {
+    const std::int64_t budget = budget_.load(std::memory_order_relaxed);
     TORCH_CHECK_WITH(OutOfMemoryError, false, name_, ": the memory budget of ",
                      to_text(Bytes(budget)), " is spent: asked for ", to_text(Bytes(size)), " (",
-                     size, " B) as ", tier::name(tag), " with ",
-                     to_text(Bytes(budget - live + size)), " free; held: ", holders());
+                     size, " B) as ", tier::name(tag), " with ", to_text(Bytes(budget) - live()),
+                     " free; held: ", holders());
   }
-  raise_peak(live);
   tags_[index(tag)].fetch_add(size, std::memory_order_relaxed);
+}
+
+bool MemoryAccount::reserve(std::int64_t size) noexcept {
+  // Added first, so that threads cannot overshoot the budget together.
+  const std::int64_t live = live_.fetch_add(size, std::memory_order_relaxed) + size;
+  if (live <= budget_.load(std::memory_order_relaxed)) {
+    raise_peak(live);
+    return true;
+  }
+  live_.fetch_sub(size, std::memory_order_relaxed);
+  return false;
 }
 
 void MemoryAccount::give_back(std::int64_t size, Tag tag) noexcept {

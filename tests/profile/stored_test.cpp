@@ -37,6 +37,21 @@ TEST(StoredProfile, IsUsedAgain) {
   EXPECT_EQ(chain::load_chain(first.file), first.chain);
 }
 
+TEST(StoredProfile, IsNotUsedForOtherCode) {
+  const TemporaryFolder folder;
+  const config::JobSpec job = small();
+  model::ChainModel model = model::make_model(job.model);
+  const auto profiled = [&](const std::string& code) {
+    model.code = code;
+    return load_or_measure(model, job, quick(), folder.path(), Reuse::kAllowed);
+  };
+
+  profiled("one");
+
+  EXPECT_TRUE(profiled("one").was_there);
+  EXPECT_FALSE(profiled("other").was_there);
+}
+
 TEST(StoredProfile, IsReplacedOnRequest) {
   const TemporaryFolder folder;
   const Stored first = stored(folder);
@@ -60,14 +75,15 @@ TEST(StoredProfile, ThatIsDamagedIsMeasuredAgain) {
 }
 
 TEST(Dependencies, AreWhateverChangesTheCosts) {
-  const std::string base = dependencies(small(), machine(1));
+  const std::string base = dependencies(small(), "", machine(1));
   const auto with = [](auto change) {
     config::JobSpec job = small();
     change(job);
-    return dependencies(job, machine(1));
+    return dependencies(job, "", machine(1));
   };
 
-  EXPECT_NE(dependencies(small(), machine(2)), base);
+  EXPECT_NE(dependencies(small(), "", machine(2)), base);
+  EXPECT_NE(dependencies(small(), "other code", machine(1)), base);
   EXPECT_NE(with([](auto& job) { job.train.micro_batch = 1; }), base);
   EXPECT_NE(with([](auto& job) { job.train.precision = "bfloat16"; }), base);
   EXPECT_NE(with([](auto& job) { job.train.optimizer.kind = "sgd"; }), base);
@@ -78,22 +94,22 @@ TEST(Dependencies, AreWhateverChangesTheCosts) {
 
 TEST(Dependencies, NameDeterministicKernelsWhereThereAreOthers) {
   config::JobSpec job = small();
-  const std::string on_cpu = dependencies(job, machine(1));
+  const std::string on_cpu = dependencies(job, "", machine(1));
   job.device = "cuda";
-  const std::string on_cuda = dependencies(job, "GPU");
+  const std::string on_cuda = dependencies(job, "", "GPU");
   job.train.deterministic = true;
 
-  EXPECT_NE(dependencies(job, "GPU"), on_cuda);
+  EXPECT_NE(dependencies(job, "", "GPU"), on_cuda);
   job.device = "cpu";
-  EXPECT_EQ(dependencies(job, machine(1)), on_cpu);
+  EXPECT_EQ(dependencies(job, "", machine(1)), on_cpu);
 }
 
 TEST(Dependencies, NameWhoseKernelsAGpuTakes) {
   config::JobSpec job = small();
   job.device = "cuda";
-  const std::string own = dependencies(job, "GPU");
+  const std::string own = dependencies(job, "", "GPU");
   ::setenv("TRIREME_OWN_KERNELS", "0", 1);  // NOLINT(concurrency-mt-unsafe)
-  const std::string libtorchs = dependencies(job, "GPU");
+  const std::string libtorchs = dependencies(job, "", "GPU");
   ::unsetenv("TRIREME_OWN_KERNELS");  // NOLINT(concurrency-mt-unsafe)
 
   EXPECT_THAT(libtorchs, testing::HasSubstr("\nTRIREME_OWN_KERNELS: 0\n"));
@@ -101,7 +117,7 @@ TEST(Dependencies, NameWhoseKernelsAGpuTakes) {
 }
 
 TEST(Dependencies, DoNotNameWhatCostsNothing) {
-  const std::string base = dependencies(small(), machine(1));
+  const std::string base = dependencies(small(), "", machine(1));
   config::JobSpec job = small();
   job.name = "other";
   job.weights = "elsewhere";
@@ -112,7 +128,7 @@ TEST(Dependencies, DoNotNameWhatCostsNothing) {
   job.pipeline.stages = 2;
   job.report.directory = "elsewhere";
 
-  EXPECT_EQ(dependencies(job, machine(1)), base);
+  EXPECT_EQ(dependencies(job, "", machine(1)), base);
 }
 
 TEST(Dependencies, OfSgdSayWhetherItHasMomentum) {
@@ -120,7 +136,7 @@ TEST(Dependencies, OfSgdSayWhetherItHasMomentum) {
   with.train.optimizer = {.kind = "sgd", .momentum = 0.9};
   without.train.optimizer = {.kind = "sgd", .momentum = 0};
 
-  EXPECT_NE(dependencies(with, "CPU"), dependencies(without, "CPU"));
+  EXPECT_NE(dependencies(with, "", "CPU"), dependencies(without, "", "CPU"));
 }
 
 /// Stored costs that were edited, and the error of reading them.
@@ -170,7 +186,7 @@ TEST_F(Foreign, ANumberThatWasChangedIsMeasuredAgain) {
 TEST_F(Foreign, NotesAreToldAgainUntilOneWasChanged) {
   const config::JobSpec job = small();
   const std::vector<std::string> notes{"layer 1 (a) varies", "layer 2 (b) gives what it changes"};
-  store(first_.chain, notes, dependencies(job, machine(1)), folder_.path() / "profiles");
+  store(first_.chain, notes, dependencies(job, "", machine(1)), folder_.path() / "profiles");
   std::vector<std::string> told;
   MeasureOptions options = quick();
   options.note = [&](const std::string& each) { told.push_back(each); };
@@ -189,7 +205,7 @@ TEST_F(Foreign, LayersOfOtherNamesAreMeasuredAgainEvenWithTheirOwnDigest) {
   chain::Chain renamed = first_.chain;
   renamed.layers.front().name += "x";
   const config::JobSpec job = small();
-  store(renamed, {}, dependencies(job, machine(1)), folder_.path() / "profiles");
+  store(renamed, {}, dependencies(job, "", machine(1)), folder_.path() / "profiles");
   expect_measured_again();
 }
 

@@ -72,6 +72,27 @@ TEST_F(Account, RefusesWhatWouldLeadOverTheBudgetAndSaysWhoHoldsWhat) {
   EXPECT_NO_THROW(bytes(100));
 }
 
+TEST_F(Account, CollectsGarbageOnceBeforeItRefuses) {
+  static at::Tensor garbage;
+  static int collections;
+  garbage = bytes(600);
+  collections = 0;
+  account_.set_budget(Bytes(1000));
+  collect_before_refusing([] {
+    ++collections;
+    garbage.reset();
+  });
+
+  const at::Tensor fits = bytes(900);
+  EXPECT_EQ(collections, 1);
+  EXPECT_THROW(bytes(200), c10::OutOfMemoryError);
+
+  EXPECT_EQ(collections, 2);
+  EXPECT_EQ(account_.live(), Bytes(900));
+  EXPECT_EQ(account_.peak(), Bytes(900));
+  collect_before_refusing(nullptr);
+}
+
 TEST_F(Account, ReturnsToWhatWasHeldAfterARefusalInsideABackward) {
   at::Tensor weight = at::ones({64, 64}).set_requires_grad(true);
   at::Tensor x = at::ones({64, 64});

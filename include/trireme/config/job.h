@@ -221,11 +221,12 @@ using ModelSpec = std::variant<GptSpec, LlamaSpec, VitSpec, ResnetSpec, VggSpec,
 /// `model.kind`.
 std::string kind_of(const ModelSpec& model);
 
-/// `data`. Keys of some kinds only: files (all but synthetic), token_bytes (tokens), packed
+/// `data`. Keys of some kinds only: files (all but synthetic and own), token_bytes (tokens), packed
 /// (documents), examples (synthetic). A gpt or llama takes text, tokens, documents or synthetic; a
 /// vit, resnet or vgg images or synthetic; an mlp synthetic.
 struct DataSpec {
-  /// text | tokens | documents | images | synthetic (the default for models that take no tokens)
+  /// text | tokens | documents | images | synthetic (the default for models that take no tokens) |
+  /// own: the calling program hands them over
   std::string kind = "text";
   /// Patterns; text: bytes are tokens; tokens: little-endian uint16 or uint32; documents: texts
   /// that say which of their tokens are learned (SFT); images: PNM, PNG or JPEG, whose folder names

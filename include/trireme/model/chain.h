@@ -82,6 +82,10 @@ struct ChainModel {
   InputKind input = InputKind::kTokens;
   std::int64_t input_size = 0;
   std::int64_t classes = 0;
+  /// Digest of the files and the code outside of this program that its layers are made of, and of
+  /// what they compute with: costs hold, and a run may be resumed, where it is equal. Empty for
+  /// layers built into the program.
+  std::string code = {};
   ImageShape image = {};  ///< for kImages only
   /// Losses depend on which examples share a micro-batch, so that the job must give the micro-batch
   /// size. Set for layers that Trireme does not know (from files or the user's factory); it knows

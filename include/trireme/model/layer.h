@@ -45,12 +45,13 @@ struct Parameter {
   bool is_trained = true;      ///< false: frozen, keeps its initial values
 };
 
-/// A tensor that is saved but not trained (batch-norm statistics). A training forward may change it
+/// A tensor that is not trained (batch-norm statistics). A training forward may change it
 /// in place; the runtime undoes the change of a recomputed forward, so that statistics are updated
 /// once.
 struct Buffer {
   std::string name;
   at::Tensor value;
+  bool is_saved = true;  ///< false: no checkpoint has it; a resumed run begins with it as built
 };
 
 class Layer {
@@ -76,6 +77,8 @@ class Layer {
   /// An output member that shares storage with an input member, a parameter, a buffer or the target
   /// is copied by the caller, so that each value's memory is freed with it: a tensor that is passed
   /// through takes its bytes again in every layer that passes it through. Cut chains where few are.
+  /// So is one that is not contiguous: a value that comes from another rank is, and operators may
+  /// give other last bits for other strides.
   virtual Values forward(const Values& input, const Context& context) = 0;
 
   const std::vector<Parameter>& parameters() const { return parameters_; }
@@ -91,7 +94,7 @@ class Layer {
   at::Tensor add_parameter(std::string name, const at::Tensor& initial, std::string tie = "");
   /// Registers a parameter whose operator does not take bfloat16 (scale and shift of a batch norm).
   at::Tensor add_float32_parameter(std::string name, const at::Tensor& initial);
-  at::Tensor add_buffer(std::string name, const at::Tensor& initial);
+  at::Tensor add_buffer(std::string name, const at::Tensor& initial, bool is_saved = true);
 
  private:
   at::Tensor add(Parameter parameter);

@@ -18,13 +18,13 @@ namespace trireme::profile {
 /// the processor.
 std::string machine(int threads, const device::Place& place = device::cpu());
 
-/// Cache key, as text: everything that costs measured on such a machine() depend on: model with the
-/// files of its layers, micro-batch size, precision, optimizer, whether gradients are clipped, the
-/// machine, LibTorch, and the program itself (its digest, since its layers may have changed); and
-/// whether joules were measured, too.
+/// Cache key, as text: everything that costs measured on such a machine() depend on: the job's
+/// model and `code` (that of the ChainModel), micro-batch size, precision, optimizer, whether
+/// gradients are clipped, the machine, LibTorch, and the program itself (the digest of the file
+/// that holds this code, since its layers may have changed); and whether joules were measured, too.
 enum class Energy { kNotMeasured, kMeasured };
-std::string dependencies(const config::JobSpec& job, const std::string& machine,
-                         Energy energy = Energy::kNotMeasured);
+std::string dependencies(const config::JobSpec& job, const std::string& code,
+                         const std::string& machine, Energy energy = Energy::kNotMeasured);
 
 /// A chain of measured costs and its file.
 struct Stored {

@@ -12,10 +12,14 @@
 
 namespace trireme::ranks {
 
+/// What becomes of the error of a job whose ranks are threads of this process.
+enum class LocalErrors { kPrinted, kThrown };
+
 /// Runs `body` on every rank of the job: ranks of mpirun, or threads of this process. Returns the
-/// exit code, after having printed the error if there was one (prefix "trireme: "). An error on one
-/// rank ends the waits of all others.
-int launch(const config::JobSpec& job, const std::function<void(const RankContext&)>& body);
+/// exit code, after having printed the error if there was one (prefix "trireme: ") and is not
+/// thrown. An error on one rank ends the waits of all others.
+int launch(const config::JobSpec& job, const std::function<void(const RankContext&)>& body,
+           LocalErrors errors = LocalErrors::kPrinted);
 
 /// Ranks per pipeline for a job on `ranks` ranks, all of them where the shape is open. Throws
 /// InputError where stages x replicas cannot be that many.

@@ -5,16 +5,36 @@
 #pragma once
 
 #include <condition_variable>
+#include <csignal>
 #include <mutex>
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace trireme::ranks {
 
-/// From now on SIGINT and SIGTERM set the stop flag, SIGUSR1 the save flag; so does a signal that
-/// arrived before, while it was blocked. Called by the main thread before there are others.
-void watch_signals();
+/// While it lives, SIGINT and SIGTERM set the stop flag, SIGUSR1 the save flag; so does a signal
+/// that arrived before, while it was blocked. Made by the thread that runs a command before there
+/// are others, one at a time. Afterwards the handlers that were there are there again, and the
+/// flags are down: a process may run several commands.
+class WatchedSignals {
+ public:
+  WatchedSignals();
+  ~WatchedSignals();
+  WatchedSignals(const WatchedSignals&) = delete;
+  WatchedSignals& operator=(const WatchedSignals&) = delete;
+
+ private:
+  void handle(int signal, void (*handler)(int));
+
+  struct Before {
+    int signal = 0;
+    struct sigaction action {};
+  };
+  std::vector<Before> before_;
+};
+
 bool stop_requested();
 /// Throws Interrupted if a stop was requested before there was anything to close.
 void require_not_stopped();

@@ -66,6 +66,8 @@ class MemoryAccount final : public DeviceMemory {
  private:
   explicit MemoryAccount(std::string name) : name_(std::move(name)) {}
   static std::size_t index(Tag tag) { return static_cast<std::size_t>(tag); }
+  /// Counts `size` bytes as live if they are within the budget.
+  bool reserve(std::int64_t size) noexcept;
   void raise_peak(std::int64_t live) noexcept;
 
   std::string name_;
@@ -75,6 +77,11 @@ class MemoryAccount final : public DeviceMemory {
   std::atomic<std::int64_t> budget_{INT64_MAX};
   std::array<std::atomic<std::int64_t>, kTags> tags_{};
 };
+
+/// From now on, in the whole process, `collect` is called once before an allocation is refused for
+/// its budget, and the allocation tried again: it frees what garbage holds (reference cycles of
+/// Python). It is called on the allocating thread, and must not throw. Null: there is no garbage.
+void collect_before_refusing(void (*collect)());
 
 /// Replaces LibTorch's CPU allocator by the counting one. Call before the first tensor that is to
 /// be counted and before worker threads start; further calls do nothing.

@@ -27,31 +27,41 @@
 namespace trireme::app {
 namespace {
 
-/// Plans for all ranks on one of them.
-void plan_for(int ranks, const config::JobSpec& job, const model::ChainModel& model,
-              comm::Channel& control, const ForecastArguments& arguments);
+/// Plans for all ranks on one of them. Returns what forecast_text() does.
+std::string plan_for(int ranks, const config::JobSpec& job, const model::ChainModel& model,
+                     comm::Channel& control, const ForecastArguments& arguments,
+                     std::ostream& notes);
 
 }  // namespace
 
-int forecast(const ForecastArguments& arguments, const model::ModelRegistry& own) {
-  ranks::watch_signals();
+std::string forecast_text(const ForecastArguments& arguments, std::ostream& notes) {
+  const ranks::WatchedSignals signals;
+  const Planning& planning = arguments.planning;
+  for (const std::string& file : {planning.plan_file, planning.page}) io::require_writable(file);
+  const config::JobSpec job = load_train_job(planning.job);
+  const model::ChainModel model = make_job_model(job, planning.job.kinds);
+  if (arguments.opens_inputs) {
+    open_data(job, model, planning.job);
+    model::require_trained(model, job);
+    if (!job.weights.empty()) runtime::require_weights(model, job);
+    for (const std::string& note : config::weights_notes(job)) notes << "note: " << note << "\n";
+  }
+  const int asked = job.pipeline.stages.value_or(1) * job.pipeline.replicas.value_or(1);
+  const int ranks = planning.ranks > 0 ? planning.ranks : asked;
+  std::string text;
+  comm::run_local(1, {.timeout = job.pipeline.timeout, .stop_requested = ranks::stop_requested},
+                  [&](comm::Channel& control) {
+                    text = plan_for(ranks, job, model, control, arguments, notes);
+                  });
+  return text;
+}
+
+int forecast(ForecastArguments arguments, const model::ModelRegistry& own) {
+  arguments.planning.job.kinds = own;
   try {
-    for (const std::string& file : {arguments.output, arguments.report}) io::require_writable(file);
-    const config::JobSpec job = load_train_job(arguments.job_file, arguments.settings, own);
-    const model::ChainModel model = make_job_model(job, own);
-    if (arguments.opens_inputs) {
-      open_data(job, model);
-      model::require_trained(model, job);
-      if (!job.weights.empty()) runtime::require_weights(model, job);
-      for (const std::string& note : config::weights_notes(job))
-        std::cerr << "note: " << note << "\n";
-    }
-    const int asked = job.pipeline.stages.value_or(1) * job.pipeline.replicas.value_or(1);
-    const int ranks = arguments.ranks > 0 ? arguments.ranks : asked;
-    comm::run_local(
-        1, {.timeout = job.pipeline.timeout, .stop_requested = ranks::stop_requested},
-        [&](comm::Channel& control) { plan_for(ranks, job, model, control, arguments); });
-    std::cerr << visible(arguments.job_file) << " is a good job: every rank within its budget\n";
+    std::cout << forecast_text(arguments, std::cerr);
+    std::cerr << visible(arguments.planning.job.file)
+              << " is a good job: every rank within its budget\n";
     return 0;
   } catch (const prepare::DoesNotFit& error) {
     if (arguments.json) std::cout << plan::to_json(error.infeasible());
@@ -63,8 +73,9 @@ int forecast(const ForecastArguments& arguments, const model::ModelRegistry& own
 
 namespace {
 
-void plan_for(int ranks, const config::JobSpec& job, const model::ChainModel& model,
-              comm::Channel& control, const ForecastArguments& arguments) {
+std::string plan_for(int ranks, const config::JobSpec& job, const model::ChainModel& model,
+                     comm::Channel& control, const ForecastArguments& arguments,
+                     std::ostream& notes) {
   const auto device = ranks::open_rank_device(job, control, /*stages=*/1);
   ranks::RankContext context{.channel = device->channel(),
                              .device = *device,
@@ -72,24 +83,24 @@ void plan_for(int ranks, const config::JobSpec& job, const model::ChainModel& mo
                              .threads = ranks::threads_per_rank(job, ranks).count,
                              .ranks_on_host = ranks};
   const prepare::SettledJob settled =
-      prepare::fitting(prepare::with_shape(job, model, context, ranks, std::cerr), job, *device);
+      prepare::fitting(prepare::with_shape(job, model, context, ranks, notes), job, *device);
   context.stages = ranks::stages_for(settled.job, ranks);
   prepare::Preparation known = settled.known;
   known.costs = prepare::Preparation::Costs::kAlways;
   known.plans_alone = true;
-  const prepare::Prepared prepared =
-      prepare::fitting(prepare::prepare(settled.job, model, context, std::move(known), std::cerr),
-                       settled.job, *device);
+  const prepare::Prepared prepared = prepare::fitting(
+      prepare::prepare(settled.job, model, context, std::move(known), notes), settled.job, *device);
   const auto& [plan, chain, simulation] =
       std::tie(prepared.plan, prepared.forecast->chain, prepared.forecast->simulation);
   const std::string as_json = prepared.graph
                                   ? graph::to_json(prepared.graph->plan, prepared.graph->graph)
                                   : plan::to_json(plan);
-  if (!arguments.output.empty()) io::write_file(arguments.output, as_json);
-  if (!arguments.report.empty())
-    io::write_file(arguments.report, report::plan_page(plan, chain, simulation));
-  std::cout << (arguments.json ? as_json : report::plan_text(plan, chain, simulation));
+  const Planning& planning = arguments.planning;
+  if (!planning.plan_file.empty()) io::write_file(planning.plan_file, as_json);
+  if (!planning.page.empty())
+    io::write_file(planning.page, report::plan_page(plan, chain, simulation));
   device->close();
+  return arguments.json ? as_json : report::plan_text(plan, chain, simulation);
 }
 
 }  // namespace

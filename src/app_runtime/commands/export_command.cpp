@@ -168,7 +168,7 @@ std::vector<std::string> write(const SavedRun& run, const ExportArguments& argum
 }  // namespace
 
 int export_run(const ExportArguments& arguments, const model::ModelRegistry& own) {
-  ranks::watch_signals();
+  const ranks::WatchedSignals signals;
   try {
     require_free(arguments.output);
     const SavedRun run = find_saved_run(arguments.run, arguments.step, own);

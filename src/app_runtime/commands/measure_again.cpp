@@ -26,9 +26,9 @@ std::string quoted(const std::string& word) {
 
 }  // namespace
 
-std::string measure_again(const TrainArguments& run, const config::JobSpec& as_read,
+std::string measure_again(const GivenJob& run, const config::JobSpec& as_read,
                           const config::JobSpec& settled, int stages) {
-  std::string command = concat("trireme profile --fresh ", quoted(run.job_file));
+  std::string command = concat("trireme profile --fresh ", quoted(run.file));
   const auto set = [&](const std::string& setting) { command += " --set " + quoted(setting); };
   for (const std::string& setting : run.settings) set(setting);
   if (!as_read.train.micro_batch && settled.train.micro_batch)

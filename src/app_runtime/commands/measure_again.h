@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "commands/train_command.h"
+#include "trireme/app_runtime/in_process.h"
+#include "trireme/config/job.h"
 
 #include <string>
 
@@ -10,7 +11,7 @@ namespace trireme::app {
 
 /// "`trireme profile --fresh job.yaml`", with the settings of the run and, where the job as it was
 /// read leaves them open, its choices (`settled`, `stages`).
-std::string measure_again(const TrainArguments& run, const config::JobSpec& as_read,
+std::string measure_again(const GivenJob& run, const config::JobSpec& as_read,
                           const config::JobSpec& settled, int stages);
 
 }  // namespace trireme::app

@@ -10,7 +10,7 @@
 namespace trireme::app {
 
 int pack(const PackArguments& arguments) {
-  ranks::watch_signals();
+  const ranks::WatchedSignals signals;
   try {
     const data::PackedCounts counts =
         data::pack_images(arguments.files, arguments.channels, arguments.side, arguments.output,

@@ -38,7 +38,7 @@ void profile_graph(const ProfileArguments& arguments, const config::JobSpec& job
 }  // namespace
 
 int profile(const ProfileArguments& arguments, const model::ModelRegistry& own) {
-  ranks::watch_signals();
+  const ranks::WatchedSignals signals;
   try {
     io::require_writable(arguments.output);
     const config::JobSpec job = load(arguments, own);
@@ -57,7 +57,8 @@ int profile(const ProfileArguments& arguments, const model::ModelRegistry& own) 
 namespace {
 
 config::JobSpec load(const ProfileArguments& arguments, const model::ModelRegistry& own) {
-  config::JobSpec job = load_train_job(arguments.job_file, arguments.settings, own);
+  config::JobSpec job =
+      load_train_job({.file = arguments.job_file, .settings = arguments.settings, .kinds = own});
   if (ranks::launched_ranks() > 1) {
     throw InputError(concat("profile measures on one process, but mpirun started ",
                             ranks::launched_ranks(), ": start it without mpirun"));

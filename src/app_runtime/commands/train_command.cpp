@@ -65,11 +65,11 @@ void require_same_everywhere(comm::Channel& channel, const config::JobSpec& job,
 
 /// What every process reads before there are ranks.
 struct Opened {
-  Opened(const TrainArguments& arguments, const model::ModelRegistry& own)
-      : job(load_train_job(arguments.job_file, arguments.settings, own)),
-        model(make_job_model(job, own)),
-        dataset(open_data(job, model)),
-        content(content_digest(job, *dataset)) {
+  explicit Opened(const TrainArguments& arguments)
+      : job(load_train_job(arguments.training.job)),
+        model(make_job_model(job, arguments.training.job.kinds)),
+        dataset(open_data(job, model, arguments.training.job)),
+        content(content_digest(model, *dataset)) {
     if (!ranks::is_speaker()) return;
     for (const std::string& file : {arguments.report, arguments.trace}) io::require_writable(file);
   }
@@ -275,6 +275,7 @@ void train_settled(const RunInputs& run, const ranks::RankContext& context,
                                   .steps_done = resumed ? resumed->step : 0,
                                   .parameters = trainer.parameters(),
                                   .measure_again = run.measure_again,
+                                  .on_step = run.arguments.training.on_step,
                                   .meter = meter ? meter->describe() : ""});
   };
   comm::run_with_heartbeat(context.channel, begin, "begin of the run's folder");
@@ -349,38 +350,45 @@ void train_rank(const RunInputs& run, const ranks::RankContext& context) {
   if (resumed && context.channel.rank() == 0) note_replicas(settled.job, *resumed, out);
   ranks::RankContext placed = context;
   placed.stages = ranks::stages_for(settled.job, context.channel.size());
-  train_settled(
-      {.arguments = run.arguments,
-       .job = settled.job,
-       .model = run.model,
-       .dataset = run.dataset,
-       .content = run.content,
-       .options = run.options,
-       .measure_again = measure_again(run.arguments, run.job, settled.job, placed.stages)},
-      placed, settled.known, resumed);
+  train_settled({.arguments = run.arguments,
+                 .job = settled.job,
+                 .model = run.model,
+                 .dataset = run.dataset,
+                 .content = run.content,
+                 .options = run.options,
+                 .measure_again = measure_again(run.arguments.training.job, run.job, settled.job,
+                                                placed.stages)},
+                placed, settled.known, resumed);
 }
 
 }  // namespace
 
-int train(const TrainArguments& arguments, const model::ModelRegistry& own) {
-  ranks::watch_signals();
+Trained trained(const TrainArguments& arguments, ranks::LocalErrors errors) {
+  const ranks::WatchedSignals signals;
   tier::install_cpu_allocator();
   std::optional<Opened> opened;
   try {
-    opened.emplace(arguments, own);
+    opened.emplace(arguments);
   } catch (...) {
-    return ranks::fail_to_launch();
+    if (ranks::launched_ranks() == 1) throw;
+    return {.code = ranks::fail_to_launch()};
   }
-  const config::LoadOptions options = load_options(own);
+  const config::LoadOptions options = load_options(arguments.training.job.kinds);
   const RunInputs run{.arguments = arguments,
                       .job = opened->job,
                       .model = opened->model,
                       .dataset = *opened->dataset,
                       .content = opened->content,
                       .options = options};
+  const int code = ranks::launch(
+      opened->job, [&](const ranks::RankContext& context) { train_rank(run, context); }, errors);
+  return {.code = code, .folder = opened->job.report.directory};
+}
+
+int train(TrainArguments arguments, const model::ModelRegistry& own) {
+  arguments.training.job.kinds = own;
   try {
-    return ranks::launch(opened->job,
-                         [&](const ranks::RankContext& context) { train_rank(run, context); });
+    return trained(arguments, ranks::LocalErrors::kPrinted).code;
   } catch (...) {
     return ranks::exit_code_of_current_exception(ranks::is_speaker(), "");
   }

@@ -153,7 +153,8 @@ std::optional<Resumption> found_by(const config::JobSpec& job, const config::Loa
   const auto [there, micro_batch, replicas, manifest] = header_of(all.back(), options);
   const Numbers here = numbers_of(io::parse(config::to_yaml(job), "this job"));
   std::vector<std::string> different = differences(here, there);
-  if (manifest.data != data) different.emplace_back("the content of data files or model.files");
+  if (manifest.data != data)
+    different.emplace_back("the content of data files or model.files, or the model's code");
   if (!different.empty() && !must)
     job.fail("checkpoint.resume",
              concat("is auto, but the run in ", job.report.directory,

@@ -101,7 +101,8 @@ RunFolder::RunFolder(const Parts& parts)
       out_(parts.out),
       parameters_(parts.parameters),
       measure_again_(parts.measure_again),
-      meter_(parts.meter) {
+      meter_(parts.meter),
+      on_step_(parts.on_step) {
   tidy(parts);
   for (const char* const file : {"summary.json", "report.html"})  // the run has not ended
     io::remove_own_file(folder_ / file);
@@ -145,6 +146,7 @@ void RunFolder::step(const record::StepMetrics& metrics) {
   tokens_ += metrics.tokens;
   last_ = metrics;
   step_times_.push_back(metrics.time);
+  if (on_step_) on_step_(metrics);
 }
 
 void RunFolder::interval_ended() {

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -43,7 +44,8 @@ class RunFolder final : public runtime::Observer {
     std::int64_t steps_done = 0;  ///< > 0: resumes the folder's run after these
     record::ParameterCount parameters = {};
     std::string measure_again = {};  ///< command that does so, for prediction_note()
-    std::string meter = {};          ///< as in record::RunSummary
+    std::function<void(const record::StepMetrics&)> on_step = {};  ///< as in Training
+    std::string meter = {};                                        ///< as in record::RunSummary
   };
   explicit RunFolder(const Parts& parts);
   ~RunFolder() override { close(); }
@@ -116,6 +118,7 @@ class RunFolder final : public runtime::Observer {
   bool is_told_ = false;  ///< whether a missing folder was reported
   const record::ParameterCount parameters_;
   const std::string measure_again_, meter_;
+  const std::function<void(const record::StepMetrics&)> on_step_;
 };
 
 }  // namespace trireme::app

@@ -3,6 +3,7 @@
 
 #include "trireme/core/text.h"
 #include "trireme/device/cuda_library.h"
+#include "trireme/io/node.h"
 #include "trireme/ranks/launch.h"
 
 #include <filesystem>
@@ -18,11 +19,11 @@ config::LoadOptions load_options(const model::ModelRegistry& own) {
   return options;
 }
 
-config::JobSpec load_train_job(const std::string& file, const std::vector<std::string>& settings,
-                               const model::ModelRegistry& own) {
-  config::LoadOptions options = load_options(own);
-  options.settings = settings;
-  config::JobSpec job = config::load_job(file, options);
+config::JobSpec load_train_job(const GivenJob& given) {
+  config::LoadOptions options = load_options(given.kinds);
+  options.settings = given.settings;
+  config::JobSpec job = given.text ? config::read_job(io::parse(*given.text, given.file), options)
+                                   : config::load_job(given.file, options);
   std::error_code failure;
   if (!job.plan.file.empty() && !std::filesystem::exists(job.plan.file, failure))
     job.fail("plan.file", concat("is ", job.plan.file, ", which does not exist"));

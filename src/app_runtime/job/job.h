@@ -2,11 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "trireme/app_runtime/in_process.h"
 #include "trireme/config/job.h"
 #include "trireme/model/chain.h"
-
-#include <string>
-#include <vector>
 
 namespace trireme::app {
 
@@ -15,8 +13,7 @@ config::LoadOptions load_options(const model::ModelRegistry& own);
 
 /// The job, if this program can run it. Throws InputError, also for options that this version does
 /// not implement rather than ignoring them.
-config::JobSpec load_train_job(const std::string& file, const std::vector<std::string>& settings,
-                               const model::ModelRegistry& own);
+config::JobSpec load_train_job(const GivenJob& given);
 
 /// The job's chain, as layer recipes. Throws InputError, also where there are fewer layers than
 /// stages, before there is a rank for every stage.

@@ -47,8 +47,18 @@ int validation_micro_batches(const config::JobSpec& job, const data::Dataset& da
 
 }  // namespace
 
-std::unique_ptr<data::Dataset> open_data(const config::JobSpec& job,
-                                         const model::ChainModel& model) {
+std::unique_ptr<data::Dataset> open_data(const config::JobSpec& job, const model::ChainModel& model,
+                                         const GivenJob& given) {
+  const bool is_own = job.data.kind == "own";
+  if (is_own && !given.examples)
+    job.fail("data.kind",
+             "is own, which is for programs that hand their data over (docs/python.md)");
+  if (!is_own && given.examples)
+    job.fail("data.kind",
+             concat("is ", job.data.kind, ", but the program hands its data over: must be own"));
+  if (is_own)
+    return data::make_own(given.examples(), shape_of(model), job.data.validation_fraction,
+                          job.train.seed);
   try {
     return data::open_dataset(job.data, shape_of(model), job.train.seed);
   } catch (const InputError& error) {
@@ -61,9 +71,8 @@ std::unique_ptr<data::Dataset> open_data(const config::JobSpec& job,
   }
 }
 
-std::string content_digest(const config::JobSpec& job, const data::Dataset& dataset) {
-  const std::string files = model::files_digest(job.model);
-  return files.empty() ? dataset.digest() : digest(concat(dataset.digest(), files));
+std::string content_digest(const model::ChainModel& model, const data::Dataset& dataset) {
+  return model.code.empty() ? dataset.digest() : digest(concat(dataset.digest(), model.code));
 }
 
 runtime::DataSource source_of(const config::JobSpec& job, const model::ChainModel& model,

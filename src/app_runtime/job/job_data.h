@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "trireme/app_runtime/in_process.h"
 #include "trireme/config/job.h"
 #include "trireme/data/dataset.h"
 #include "trireme/model/chain.h"
@@ -12,13 +13,13 @@
 
 namespace trireme::app {
 
-/// Opens the job's data set. Throws InputError; one about its files says where the job names them.
-std::unique_ptr<data::Dataset> open_data(const config::JobSpec& job,
-                                         const model::ChainModel& model);
+/// Opens the job's data set, `given`'s own where the job says so. Throws InputError; one about its
+/// files says where the job names them.
+std::unique_ptr<data::Dataset> open_data(const config::JobSpec& job, const model::ChainModel& model,
+                                         const GivenJob& given);
 
-/// Digest of all examples, and of the files that the model's layers are read from where there are
-/// some.
-std::string content_digest(const config::JobSpec& job, const data::Dataset& dataset);
+/// Digest of all examples, and of the model's code (ChainModel::code) where there is some.
+std::string content_digest(const model::ChainModel& model, const data::Dataset& dataset);
 
 /// The batches that a trainer loads in each step and validation. The data set must outlive it.
 runtime::DataSource source_of(const config::JobSpec& job, const model::ChainModel& model,

@@ -7,6 +7,7 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/model/default_generator.h"
 #include "trireme/model/given.h"
 
 #include <ATen/ATen.h>
@@ -14,7 +15,6 @@
 #include <torch/csrc/jit/runtime/graph_executor.h>
 
 #include <algorithm>
-#include <mutex>
 #include <new>
 #include <optional>
 #include <stdexcept>
@@ -227,16 +227,8 @@ Values ScriptLayer::forward(const Values& input, const Context& context) {
 }
 
 Values ScriptLayer::run(const std::vector<c10::IValue>& arguments, const Context& context) {
-  // TorchScript modules draw from the process-wide generator: one rank at a time, seeded for each
-  // run.
-  static std::mutex one_at_a_time;
-  std::unique_lock<std::mutex> lock(one_at_a_time, std::defer_lock);
-  if (is_random_) {
-    lock.lock();
-    at::Generator standard = at::globalContext().defaultGenerator(context.generator.device());
-    const std::lock_guard<std::mutex> guard(standard.mutex());
-    standard.set_current_seed(context.generator.current_seed());
-  }
+  std::optional<DefaultGenerator> drawn_from;
+  if (is_random_) drawn_from.emplace(context.generator);
   const c10::IValue result = call(arguments);
   if (result.isTensor()) return {result.toTensor()};
   if (result.isTensorList()) return result.toTensorVector();

@@ -36,7 +36,8 @@ ChainModel make_torchscript(const config::TorchScriptSpec& spec) {
                    .layers = {},
                    .input = InputKind::kTokens,
                    .input_size = spec.context,
-                   .classes = spec.classes};
+                   .classes = spec.classes,
+                   .code = files_digest(spec)};
   if (spec.takes == "vectors") {
     model.input = InputKind::kVectors;
     model.input_size = spec.inputs;

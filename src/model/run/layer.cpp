@@ -25,9 +25,9 @@ at::Tensor Layer::add(Parameter parameter) {
   return parameters_.emplace_back(std::move(parameter)).value;
 }
 
-at::Tensor Layer::add_buffer(std::string name, const at::Tensor& initial) {
+at::Tensor Layer::add_buffer(std::string name, const at::Tensor& initial, bool is_saved) {
   at::Tensor value = initial.detach().contiguous();
-  buffers_.push_back({std::move(name), value});
+  buffers_.push_back({std::move(name), value, is_saved});
   return value;
 }
 

@@ -5,6 +5,8 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/model/default_generator.h"
+#include "trireme/model/foreign.h"
 #include "trireme/model/given.h"
 #include "trireme/model/taped.h"
 
@@ -19,6 +21,8 @@
 namespace trireme::model {
 namespace {
 
+/// Runs the backward; errors of another language come out as ours.
+void execute(const BackwardRun& run);
 /// Converts the input of a layer whose weights are bfloat16.
 Values lowered(Values input, Precision precision);
 
@@ -41,7 +45,8 @@ Values run_layer(Layer& layer, const Values& input, const Context& context, Prec
   require_output(output, context);
   const Values held = held_by(layer, context);
   for (at::Tensor& value : output) {
-    if (shares_storage(value, input) || shares_storage(value, held)) value = value.clone();
+    const bool is_shared = shares_storage(value, input) || shares_storage(value, held);
+    value = is_shared ? value.clone(at::MemoryFormat::Contiguous) : value.contiguous();
   }
   return output;
 }
@@ -73,9 +78,7 @@ void let_go_of_memory(const at::Tensor& leaf) {
 
 void run_backward(const BackwardRun& run) {
   try {
-    torch::autograd::Engine::get_default_engine().execute(run.roots, run.gradients, run.keeps_graph,
-                                                          /*create_graph=*/false,
-                                                          /*accumulate_grad=*/true, run.only_to);
+    execute(run);
   } catch (const c10::Error& error) {
     if (const std::string told = told_change(error.what_without_backtrace()); !told.empty())
       throw InputError(told);
@@ -84,6 +87,20 @@ void run_backward(const BackwardRun& run) {
 }
 
 namespace {
+
+void execute(const BackwardRun& run) {
+  const ForeignBackwards* const language = foreign_backwards();
+  std::optional<DefaultGenerator> alone;
+  if (language != nullptr) alone.emplace();
+  try {
+    torch::autograd::Engine::get_default_engine().execute(run.roots, run.gradients, run.keeps_graph,
+                                                          /*create_graph=*/false,
+                                                          /*accumulate_grad=*/true, run.only_to);
+  } catch (...) {
+    if (language != nullptr) language->convert_error();
+    throw;
+  }
+}
 
 Values lowered(Values input, Precision precision) {
   if (precision != Precision::kBfloat16Weights) return input;

@@ -3,6 +3,7 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/model/foreign.h"
 #include "trireme/model/given.h"
 
 #include <ATen/core/Tensor.h>
@@ -300,7 +301,7 @@ std::unique_ptr<SavedVariableHooks> FillingScope::hooks() {
 
 void FillingScope::fill(const at::Tensor& tensor) {
   places_[filled_++]->set(tensor);
-  if (filled_ == places_.size()) throw Filled{};
+  if (filled_ == places_.size()) end_early();
 }
 
 }  // namespace trireme::model

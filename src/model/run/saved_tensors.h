@@ -137,12 +137,9 @@ class TracingScope final : public SavingScope {
 };
 
 /// Puts what a recomputed forward saves into the places of the first; the second forward's own
-/// graph gets no tensors. Throws Filled out of the layer as soon as all places are filled (early
-/// stop).
+/// graph gets no tensors. Ends the layer early, by end_early(), as soon as all places are filled.
 class FillingScope final : public SavingScope {
  public:
-  struct Filled {};
-
   explicit FillingScope(const std::vector<std::shared_ptr<SavedTensor>>& places)
       : places_(places) {}
   std::unique_ptr<torch::autograd::SavedVariableHooks> hooks() override;

@@ -6,6 +6,7 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/model/foreign.h"
 #include "trireme/model/given.h"
 #include "trireme/model/gradient_sums.h"
 
@@ -116,7 +117,7 @@ Tape retape(Outline outline, Layer& layer, const Values& input, const Context& c
   FillingScope scope(outline.places);
   try {
     run_layer(layer, tape.inputs, context, precision);
-  } catch (const FillingScope::Filled&) {
+  } catch (const EarlyEnd&) {
     return tape;
   }
   throw InputError(concat("forward was run again and saved ", scope.filled(),

@@ -26,6 +26,7 @@ std::vector<SavedState::Named> SavedState::wanted(const checkpoint::Manifest& ma
   }
   for (const int number : parts_.stage.layers()) {
     for (const model::Buffer& buffer : parts_.stage.layer(number).buffers()) {
+      if (!buffer.is_saved) continue;
       const std::string name = concat(kBuffers, parts_.stage.layer_name(number), '/', buffer.name);
       const std::string own = of_replica(parts_.position.replica, name);
       // A replica that the checkpoint does not have begins with the first one's buffers.

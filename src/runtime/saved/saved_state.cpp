@@ -315,12 +315,14 @@ std::vector<SavedState::RankFile> SavedState::mine() const {
     std::move(of_parameter.begin(), of_parameter.end(), std::back_inserter(tensors));
   }
   for (const int number : parts_.stage.layers()) {
-    for (const model::Buffer& buffer : parts_.stage.layer(number).buffers())
+    for (const model::Buffer& buffer : parts_.stage.layer(number).buffers()) {
+      if (!buffer.is_saved) continue;
       tensors.push_back(
           {.name = of_replica(replica,
                               concat(kBuffers, parts_.stage.layer_name(number), '/', buffer.name)),
            .value = buffer.value,
            .is_constant = built_.is_constant(number, buffer)});
+    }
   }
   if (parts_.channel.rank() == 0) {
     tensors.push_back({.name = kLosses, .value = view_of(parts_.losses.history().losses)});

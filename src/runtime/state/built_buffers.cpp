@@ -37,6 +37,7 @@ bool BuiltBuffers::is_constant(int layer, const model::Buffer& buffer) const {
 std::pair<std::string, std::string> BuiltBuffers::first_lost(Stage& stage) const {
   for (const int layer : stage.layers()) {
     for (const model::Buffer& buffer : stage.layer(layer).buffers()) {
+      if (!buffer.is_saved) continue;
       const std::string found = no_number_in(buffer.value, is_constant(layer, buffer));
       if (!found.empty()) return {concat(stage.layer_name(layer), '/', buffer.name), found};
     }

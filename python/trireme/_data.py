@@ -1,0 +1,52 @@
+"""Data of the caller as examples by number."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+
+from ._errors import InputError
+
+
+class MapStyle(Protocol):
+    """A map-style dataset (torch.utils.data.Dataset, datasets.Dataset) or an indexable of tensors."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int) -> Any: ...
+
+
+class Examples:
+    """Input and target of every element of a dataset.
+
+    An element is a pair (input, target). Of a chain that takes tokens it may also be T + 1 tokens, of which the first
+    T are the input and the last T the target; or a mapping with `input_ids` (T + 1 of them) and, if they are not the
+    same, `labels`.
+    """
+
+    def __init__(self, data: MapStyle, takes: str):
+        if not hasattr(data, "__len__") or not hasattr(data, "__getitem__"):
+            raise InputError(f"data is a {type(data).__name__}, must have a length and elements by number (a map-style dataset, a list, a tensor)")
+        self._data = data
+        self._takes = takes
+        self.size = len(data)
+        self.name = f"{type(data).__module__}.{type(data).__qualname__}"
+        if self.size == 0:
+            raise InputError(f"{self.name} has no example")
+
+    def example(self, number: int) -> tuple[torch.Tensor, torch.Tensor]:
+        element = self._data[number]
+        if isinstance(element, (tuple, list)) and len(element) == 2 and self._is_pair(element):
+            return torch.as_tensor(element[0]), torch.as_tensor(element[1])
+        if self._takes != "tokens":
+            raise InputError(f"element {number} of {self.name} is a {type(element).__name__}, must be a pair (input, target)")
+        ids, labels = (element["input_ids"], element.get("labels")) if hasattr(element, "keys") else (element, None)
+        tokens = torch.as_tensor(ids)
+        return tokens[:-1], (tokens if labels is None else torch.as_tensor(labels))[1:]
+
+    def example_sizes(self) -> tuple[int, ...]:
+        return tuple(self.example(0)[0].shape)
+
+    @staticmethod
+    def _is_pair(element: Any) -> bool:
+        return not isinstance(element[0], int)  # two tokens are none

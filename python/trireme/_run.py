@@ -1,0 +1,204 @@
+"""Training and planning."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gc
+import html
+import importlib.util
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Union
+
+import torch
+
+from . import _core
+from ._chain import Chain
+from ._data import Examples, MapStyle
+from ._errors import InputError
+
+Job = Union[Mapping[str, Any], str, "os.PathLike[str]"]
+_OWN_MODEL, _OWN_DATA = {"kind": "python"}, {"kind": "own"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """Figures of a finished step."""
+
+    step: int  # from 1
+    loss: float  # mean over its micro-batches
+    learning_rate: float
+    gradient_norm: float | None  # before clipping, where gradients are clipped
+    seconds: float
+    tokens: int  # that it trained on; examples if the chain takes no tokens
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """A finished run."""
+
+    folder: Path  # with its page (report.html), curves (metrics.jsonl), plan and checkpoints
+    figures: dict[str, Any]  # all of summary.json
+
+    @property
+    def losses(self) -> list[float]:
+        """Loss of every step of the run, from metrics.jsonl."""
+        lines = (json.loads(line) for line in (self.folder / "metrics.jsonl").read_text().splitlines())
+        return [line["train_loss"] for line in lines if "train_loss" in line]
+
+    @property
+    def parameters_digest(self) -> str:
+        """Equal for equal weights."""
+        return self.figures["parameters_digest"]
+
+    @property
+    def losses_digest(self) -> str:
+        """Equal for equal losses of all steps."""
+        return self.figures["losses_digest"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What a run would cost. str(plan) is a table; a notebook shows its page."""
+
+    text: str
+    page: str  # HTML
+    figures: dict[str, Any]  # the plan file: docs/planner.md
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return f'<iframe style="width: 100%; height: 640px; border: 0" srcdoc="{html.escape(self.page)}"></iframe>'
+
+
+def train(
+    job: Job,
+    chain: Chain | None = None,
+    *,
+    data: MapStyle | None = None,
+    on_step: Callable[[Step], None] | None = None,
+) -> Summary:
+    """Trains a chain as the job says, on this process or, under mpirun, on the ranks that it started.
+
+    job: a mapping of sections ({"train": {"steps": 100}, ...}; every key: docs/job.md), or the path of a YAML file.
+    chain: the model, instead of one that a job's file names. None: the job's `model` section names it
+        ({"kind": "python", "file": "model.py", ...} or a built-in kind).
+    data: examples by number, drawn as those of every other data set, so that runs that resume, and any number of
+        ranks, see the same. None: the job's `data` section says what is read.
+    on_step: called on rank 0 for every step in order, in bursts of `report.log_every` steps. What it raises ends the
+        run.
+
+    Raises InputError; DoesNotFit, where no plan is within the budgets; torch.OutOfMemoryError; KeyboardInterrupt after
+    Ctrl-C, with a checkpoint if there are some; Error for all else. What `data` or `on_step` raise comes out as it is.
+    Under mpirun the error of a rank is printed and ends the processes of all.
+    """
+    given = _read(job, chain, data)
+    examples = None
+    if data is not None:
+        examples = Examples(data, chain.takes if chain is not None else "tokens")
+        chain = chain and chain.sized(examples.example_sizes())
+    told = None if on_step is None else lambda *figures: on_step(Step(*figures))
+    with _as_it_was():
+        code, folder = _core.train(*given, _kinds(chain), examples, told)
+    if code != 0:
+        raise SystemExit(code)  # the error was printed
+    return Summary(Path(folder), json.loads((Path(folder) / "summary.json").read_text()))
+
+
+def plan(chain: Chain | None = None, memory: str | int | None = None, *, job: Job | None = None, ranks: int = 0) -> Plan:
+    """What training would cost: measures the layers, unless that was done before, and plans. Nothing is trained.
+
+    memory: the device budget ("4GiB", or bytes), instead of the job's.
+    job: as for train(). None: {}.
+    ranks: of the run; 0: the job's stages x replicas.
+
+    Raises as train() does: DoesNotFit has `least_budget`.
+    """
+    asked = {} if job is None else job
+    if isinstance(asked, Mapping):
+        asked = {**asked, "data": {"kind": "synthetic", **asked.get("data", {})}}  # which are not read
+        if memory is not None:
+            asked["memory"] = {**asked.get("memory", {}), "device_budget": memory}
+    elif memory is not None:
+        raise InputError("memory is given, and job is a file: say memory.device_budget there")
+    given = _read(asked, chain, None)
+    with tempfile.TemporaryDirectory() as folder, _as_it_was():
+        file, page = Path(folder) / "plan.json", Path(folder) / "plan.html"
+        told = _core.plan(*given, _kinds(chain), ranks, str(file), str(page))
+        return Plan(told, page.read_text(), json.loads(file.read_text()))
+
+
+def run(*arguments: str) -> int:
+    """Runs a command of trireme-runtime (`run("train", "job.yaml")`). Returns its exit code; errors are printed."""
+    with _as_it_was():
+        return _core.run(["trireme", *arguments], _kinds(None))
+
+
+def _read(job: Job, chain: Chain | None, data: MapStyle | None) -> tuple[str, str | None, list[str]]:
+    """The job's file, and settings that replace what it says; or a name for messages and the job's text."""
+    if not isinstance(job, Mapping):
+        settings = [*(["model.kind=python"] if chain is not None else []), *(["data.kind=own"] if data is not None else [])]
+        return os.fspath(job), None, settings
+    sections = {key: dict(value) if isinstance(value, Mapping) else value for key, value in job.items()}
+    if chain is not None and sections.setdefault("model", _OWN_MODEL) != _OWN_MODEL:
+        raise InputError(f"job['model'] is {sections['model']}, and a chain is given: leave one of them out")
+    if data is not None:
+        sections["data"] = {**_OWN_DATA, **sections.get("data", {})}
+    return "python", json.dumps(sections, indent=1, default=os.fspath), []
+
+
+def _kinds(chain: Chain | None) -> dict[str, Callable[[dict[str, Any]], Chain]]:
+    """What makes the chain out of a job's `model` section."""
+    return {"python": _from_file if chain is None else lambda section: chain}
+
+
+def _from_file(section: dict[str, Any]) -> Chain:
+    """`model: {kind: python, file: model.py, ...}`: the file's make(**rest) gives the chain."""
+    rest = {key: value for key, value in section.items() if key != "kind"}
+    file = rest.pop("file", None)
+    if not isinstance(file, str):
+        raise InputError("file is missing, must be the path of a Python file that defines make(...)")
+    path = Path(file).resolve()
+    if not path.is_file():
+        raise InputError(f"file is {file}, which is not there")
+    module = _imported(path)
+    make = getattr(module, "make", None)
+    if not callable(make):
+        raise InputError(f"{file} has no function make, which gives the chain")
+    chain = make(**rest)
+    if not isinstance(chain, Chain):
+        raise InputError(f"make of {file} gave a {type(chain).__name__}, must give a trireme.Chain")
+    return chain
+
+
+def _imported(path: Path) -> Any:
+    """The file as a module that finds what lies beside it."""
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@contextlib.contextmanager
+def _as_it_was() -> Iterator[None]:
+    """What a run sets in the process, and its end gives back."""
+    threads = torch.get_num_threads()
+    state = torch.random.get_rng_state()
+    # The collector passes over what is there: it looks at what layers make, when a budget is reached.
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        torch.random.set_rng_state(state)
+        torch.set_num_threads(threads)

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/app_runtime/in_process.h"
+
+#include "commands/check_command.h"
+#include "commands/train_command.h"
+
+#include "trireme/io/terminal.h"
+
+#include <iostream>
+#include <sstream>
+
+namespace trireme::app {
+
+Trained train(const Training& training) {
+  const io::VisibleOutput out(std::cout), errors(std::cerr);
+  return trained({.training = training}, ranks::LocalErrors::kThrown);
+}
+
+std::string plan(const Planning& planning) {
+  std::ostringstream notes;
+  return forecast_text({.planning = planning}, notes);
+}
+
+}  // namespace trireme::app

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/data/own_examples.h"
+
+#include "kinds.h"
+#include "numbered.h"
+
+#include "trireme/core/digest.h"
+#include "trireme/core/text.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace trireme::data {
+namespace {
+
+/// The same for all runs, so that no run trains on another's validation data.
+constexpr std::uint64_t kSplitKey = 0x7472696d656f77;
+/// Number of examples of which a digest is made.
+constexpr std::int64_t kDigested = 256;
+
+/// Examples are places in a fixed permutation of all examples: train part first.
+class OwnDataset final : public NumberedExamples {
+ public:
+  OwnDataset(std::unique_ptr<OwnExamples> source, const ExampleShape& shape,
+             std::int64_t validation, std::int64_t seed)
+      : NumberedExamples(shape, source->size(), validation, seed),
+        source_(std::move(source)),
+        order_(static_cast<std::uint64_t>(source_->size()), kSplitKey) {}
+
+  std::string digest() const override;
+  std::string describe() const override {
+    const std::string validation = validation_examples() == 0
+                                       ? "none for validation"
+                                       : concat(validation_examples(), " for validation");
+    return concat(source_->name(), ": ", train_examples(), " examples to train on, ", validation);
+  }
+
+ protected:
+  MicroBatch empty(std::int64_t examples) const override;
+  void fill(std::int64_t place, std::int64_t row, MicroBatch& batch) const override;
+  void fill_target(std::int64_t place, std::int64_t row, MicroBatch& batch) const override;
+
+ private:
+  std::int64_t number_at(std::int64_t place) const {
+    return static_cast<std::int64_t>(order_(static_cast<std::uint64_t>(place)));
+  }
+  void put_target(std::int64_t number, const at::Tensor& target, at::Tensor row) const;
+  /// Throws InputError unless the example's part has the sizes of a row, and numbers of its kind.
+  void require_like(std::int64_t number, const char* part, const at::Tensor& value,
+                    const at::Tensor& row) const;
+  void require_classes(std::int64_t number, const char* part, const at::Tensor& value) const;
+
+  std::unique_ptr<OwnExamples> source_;
+  Permutation order_;
+};
+
+}  // namespace
+
+std::unique_ptr<Dataset> make_own(std::unique_ptr<OwnExamples> examples, const ExampleShape& shape,
+                                  double validation_fraction, std::int64_t seed) {
+  const std::int64_t size = examples->size();
+  if (size < 1) throw InputError(concat(examples->name(), " has no example"));
+  const std::int64_t validation = validation_size(size, validation_fraction);
+  if (validation == size)
+    throw InputError(concat(examples->name(), " has ", size, " examples, of which data.",
+                            "validation_fraction leaves none to train on"));
+  return std::make_unique<OwnDataset>(std::move(examples), shape, validation, seed);
+}
+
+namespace {
+
+std::string OwnDataset::digest() const {
+  const std::int64_t size = source_->size(), count = std::min(size, kDigested);
+  std::string all = concat(source_->name(), ' ', size, ' ', validation_examples(), '\n');
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto [input, target] = source_->example(evenly_spaced(i, count, size));
+    for (const at::Tensor& value : {input.contiguous(), target.contiguous()})
+      all += trireme::digest(value.const_data_ptr(), value.nbytes());
+  }
+  return trireme::digest(all);
+}
+
+MicroBatch OwnDataset::empty(std::int64_t examples) const {
+  if (shape_.input == "tokens") return empty_tokens(examples, shape_.inputs);
+  if (shape_.input == "images") return empty_images(examples, shape_);
+  return {.input = at::empty({examples, shape_.inputs}, at::kFloat),
+          .target = at::empty({examples}, at::kLong)};
+}
+
+void OwnDataset::fill(std::int64_t place, std::int64_t row, MicroBatch& batch) const {
+  const std::int64_t number = number_at(place);
+  const Example example = source_->example(number);
+  at::Tensor input = batch.input[row];
+  require_like(number, "input", example.input, input);
+  if (shape_.input == "tokens") require_classes(number, "input", example.input);
+  input.copy_(example.input);
+  put_target(number, example.target, batch.target[row]);
+}
+
+void OwnDataset::fill_target(std::int64_t place, std::int64_t row, MicroBatch& batch) const {
+  const std::int64_t number = number_at(place);
+  put_target(number, source_->example(number).target, batch.target[row]);
+}
+
+void OwnDataset::put_target(std::int64_t number, const at::Tensor& target, at::Tensor row) const {
+  require_like(number, "target", target, row);
+  require_classes(number, "target", target);
+  row.copy_(target);
+}
+
+void OwnDataset::require_like(std::int64_t number, const char* part, const at::Tensor& value,
+                              const at::Tensor& row) const {
+  const bool is_of_kind =
+      row.is_floating_point() ? !value.is_complex() : at::isIntegralType(value.scalar_type(), true);
+  if (is_of_kind && value.sizes() == row.sizes()) return;
+  throw InputError(concat("example ", number, " of ", source_->name(), " has the ", part, " ",
+                          value.scalar_type(), ' ', value.sizes(), ", must be of ",
+                          row.is_floating_point() ? "numbers " : "integers ", row.sizes(),
+                          " as the model takes ", shape_.input));
+}
+
+void OwnDataset::require_classes(std::int64_t number, const char* part,
+                                 const at::Tensor& value) const {
+  const auto [least, most] = at::aminmax(value.to(at::kLong));
+  for (const std::int64_t one : {least.item<std::int64_t>(), most.item<std::int64_t>()})
+    if (one < 0 || one >= shape_.classes)
+      throw InputError(concat("example ", number, " of ", source_->name(), " has ", one, " in its ",
+                              part, ", must be 0 to ", shape_.classes - 1, ": the model has ",
+                              shape_.classes, " classes"));
+}
+
+}  // namespace
+}  // namespace trireme::data

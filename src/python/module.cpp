@@ -1,0 +1,109 @@
+// trireme._core: what the Python package trireme calls.
+// SPDX-License-Identifier: Apache-2.0
+#include "chain_of_modules.h"
+#include "errors.h"
+#include "python_examples.h"
+
+#include "trireme/app_runtime/in_process.h"
+#include "trireme/app_runtime/run.h"
+#include "trireme/model/foreign.h"
+#include "trireme/tier/memory.h"
+
+#include <pybind11/stl.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace trireme::python {
+namespace {
+
+using Kinds = std::map<std::string, py::object>;
+
+model::ModelRegistry registry_of(const Kinds& kinds) {
+  model::ModelRegistry registry;
+  for (const auto& [kind, make] : kinds) registry.emplace(kind, factory_of(make));
+  return registry;
+}
+
+app::GivenJob given(const std::string& job, const std::optional<std::string>& text,
+                    const std::vector<std::string>& settings, const Kinds& kinds,
+                    const py::object& examples) {
+  app::GivenJob made{.file = job, .text = text, .settings = settings, .kinds = registry_of(kinds)};
+  if (!examples.is_none())
+    made.examples = [object = held(examples)] { return examples_of(object); };
+  return made;
+}
+
+/// Runs without the GIL; errors of C++ come out as those of Python.
+template <class Run>
+auto in_cpp(const Run& run) {
+  try {
+    const py::gil_scoped_release no_gil;
+    return run();
+  } catch (...) {
+    raise_in_python();
+  }
+}
+
+/// A callback of C++ for one of Python that takes a step's figures.
+std::function<void(const record::StepMetrics&)> step_callback(const py::object& on_step) {
+  if (on_step.is_none()) return {};
+  return [call = held(on_step)](const record::StepMetrics& step) {
+    keep_thread_state();
+    const py::gil_scoped_acquire gil;
+    try {
+      (*call)(step.step, step.loss, step.learning_rate, step.gradient_norm, step.time.count(),
+              step.tokens);
+    } catch (py::error_already_set& error) {
+      throw Raised("on_step", std::move(error));
+    }
+  };
+}
+
+std::pair<int, std::string> train(const std::string& job, const std::optional<std::string>& text,
+                                  const std::vector<std::string>& settings, const Kinds& kinds,
+                                  const py::object& examples, const py::object& on_step) {
+  const app::Training training{.job = given(job, text, settings, kinds, examples),
+                               .on_step = step_callback(on_step)};
+  const app::Trained trained = in_cpp([&] { return app::train(training); });
+  return {trained.code, trained.folder};
+}
+
+std::string plan(const std::string& job, const std::optional<std::string>& text,
+                 const std::vector<std::string>& settings, const Kinds& kinds, int ranks,
+                 const std::string& plan_file, const std::string& page) {
+  const app::Planning planning{.job = given(job, text, settings, kinds, py::none()),
+                               .ranks = ranks,
+                               .plan_file = plan_file,
+                               .page = page};
+  return in_cpp([&] { return app::plan(planning); });
+}
+
+int run(const std::vector<std::string>& arguments, const Kinds& kinds) {
+  const model::ModelRegistry registry = registry_of(kinds);
+  std::vector<const char*> argv;
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  return in_cpp([&] { return app::run(static_cast<int>(argv.size()), argv.data(), registry); });
+}
+
+/// For tier::collect_before_refusing(): frees tensors that only reference cycles hold.
+void collect_garbage() {
+  const py::gil_scoped_acquire gil;
+  const py::error_scope kept;  // an allocation may be part of the handling of an error
+  PyGC_Collect();
+}
+
+}  // namespace
+}  // namespace trireme::python
+
+PYBIND11_MODULE(_core, m) {
+  using namespace trireme;  // NOLINT: of one function
+  model::expect_foreign_backwards(&python::kBackwards);
+  tier::collect_before_refusing(&python::collect_garbage);
+  m.def("train", &python::train);
+  m.def("plan", &python::plan);
+  m.def("run", &python::run);
+}
