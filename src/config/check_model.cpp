@@ -21,6 +21,11 @@ void check_spec(const JobSpec&, const Spec&) {}
 
 void require_multiple(const JobSpec& job, std::string_view key, int value,
                       std::string_view unit_key, int unit);
+/// Throws InputError unless rotary positions turn pairs of a head's values.
+void require_pairs(const JobSpec& job, const LlamaSpec& spec);
+/// Throws InputError for a number that no block has.
+void require_blocks(const JobSpec& job, std::string_view key, const std::vector<int>& numbers,
+                    int blocks);
 void require_vocabulary(const JobSpec& job, int vocabulary);
 /// Throws InputError unless every target is one of the chain's linear weights.
 void require_targets(const JobSpec& job, const std::vector<std::string>& targets);
@@ -43,16 +48,19 @@ void check_spec(const JobSpec& job, const GptSpec& spec) {
 }
 
 void check_spec(const JobSpec& job, const LlamaSpec& spec) {
-  require_multiple(job, "model.width", spec.width, "model.heads", spec.heads);
+  if (!spec.head_width) require_multiple(job, "model.width", spec.width, "model.heads", spec.heads);
   require_multiple(job, "model.heads", spec.heads, "model.kv_heads", spec.key_value_heads());
-  if (spec.width / spec.heads % 2 != 0)
-    job.fail("model.width",
-             concat("is ", spec.width, ", must be an even multiple of model.heads = ", spec.heads,
-                    ": rotary positions turn pairs of values"));
+  require_pairs(job, spec);
   if (spec.rope_scaling == "llama3" && spec.rope_high_turns <= spec.rope_low_turns)
     job.fail("model.rope_high_turns",
              concat("is ", spec.rope_high_turns,
                     ", must be more than model.rope_low_turns = ", spec.rope_low_turns));
+  require_blocks(job, "model.window_blocks", spec.window_blocks, spec.blocks);
+  require_blocks(job, "model.unrotated_blocks", spec.unrotated_blocks, spec.blocks);
+  if (!spec.window && !spec.window_blocks.empty())
+    job.fail("model.window_blocks", "is set, but there is no window: needs model.window");
+  if (!spec.window && spec.window_rope_base)
+    job.fail("model.window_rope_base", "is set, but there is no window: needs model.window");
   require_vocabulary(job, spec.vocabulary);
   require_targets(job, spec.lora_targets);
 }
@@ -88,6 +96,27 @@ void require_multiple(const JobSpec& job, std::string_view key, int value,
                       std::string_view unit_key, int unit) {
   if (value % unit != 0)
     job.fail(key, concat("is ", value, ", must be a multiple of ", unit_key, " = ", unit));
+}
+
+void require_pairs(const JobSpec& job, const LlamaSpec& spec) {
+  if (spec.rotated_values() > 0 && spec.rotated_values() % 2 == 0) return;
+  const char* const why = ": rotary positions turn pairs of values";
+  if (spec.rope_fraction != 1)
+    job.fail("model.rope_fraction",
+             concat("is ", to_text(spec.rope_fraction), ", which is ", spec.rotated_values(),
+                    " of a head's ", spec.head_size(), " values, must be an even number", why));
+  if (spec.head_width)
+    job.fail("model.head_width", concat("is ", *spec.head_width, ", must be even", why));
+  job.fail("model.width", concat("is ", spec.width,
+                                 ", must be an even multiple of model.heads = ", spec.heads, why));
+}
+
+void require_blocks(const JobSpec& job, std::string_view key, const std::vector<int>& numbers,
+                    int blocks) {
+  for (const int number : numbers)
+    if (number >= blocks)
+      job.fail(key, concat("has ", number, ", must have numbers below model.blocks = ", blocks,
+                           ": the first block is 0"));
 }
 
 void require_targets(const JobSpec& job, const std::vector<std::string>& targets) {

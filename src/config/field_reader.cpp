@@ -143,6 +143,13 @@ void FieldReader::operator()(std::string_view key, std::optional<int>& value, Ra
   if (!is_auto(*node)) value = static_cast<int>(integer(*node, range));
 }
 
+void FieldReader::operator()(std::string_view key, std::optional<double>& value, Range range) {
+  const auto node = find(key);
+  if (!node) return;
+  value.reset();
+  if (!is_auto(*node)) value = node->number(range.least, range.most);
+}
+
 void FieldReader::operator()(std::string_view key, std::optional<std::vector<int>>& value,
                              Range range) {
   const auto node = find(key);

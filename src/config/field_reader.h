@@ -40,6 +40,7 @@ class FieldReader {
   void operator()(std::string_view key, double& first, double& second, Range range);
   /// `auto` or a value.
   void operator()(std::string_view key, std::optional<int>& value, Range range);
+  void operator()(std::string_view key, std::optional<double>& value, Range range);
   void operator()(std::string_view key, std::optional<std::vector<int>>& value, Range range);
   void operator()(std::string_view key, std::optional<std::vector<double>>& value, Range range);
   /// "2GiB" or "80%".

@@ -75,6 +75,10 @@ void FieldWriter::operator()(std::string_view key, const std::optional<int>& val
   line(key, value ? concat(*value) : "auto");
 }
 
+void FieldWriter::operator()(std::string_view key, const std::optional<double>& value, Range) {
+  line(key, value ? to_text(*value) : "auto");
+}
+
 void FieldWriter::operator()(std::string_view key, const std::optional<std::vector<int>>& value,
                              Range) {
   line(key, value ? list_text(*value) : "auto");

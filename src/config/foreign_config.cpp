@@ -51,4 +51,11 @@ void ForeignConfig::require_whole(std::string_view key, int expected) const {
     fail(key, concat("is ", *found, ", must be ", expected, " for the model here"));
 }
 
+void ForeignConfig::require_entries(std::string_view key, int blocks) const {
+  const auto found = find(key);
+  if (found && !std::cmp_equal(found->list().size(), blocks))
+    fail(key, concat("has ", found->list().size(), " entries, but the model has ", blocks,
+                     " blocks: must have one for each"));
+}
+
 }  // namespace trireme::config

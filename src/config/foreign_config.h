@@ -32,6 +32,8 @@ class ForeignConfig {
   /// key.
   void require(std::string_view key, const std::vector<std::string>& known) const;
   void require_whole(std::string_view key, int expected) const;
+  /// Throws InputError unless the list has an entry for each of `blocks` blocks.
+  void require_entries(std::string_view key, int blocks) const;
 
   [[noreturn]] void fail(std::string_view key, const std::string& message) const {
     node_.fail_at(key, message);

@@ -10,12 +10,7 @@
 namespace trireme::config {
 namespace {
 
-/// Prefixes of our names and those of transformers. In blocks "#" stands for the block's number.
-struct Renaming {
-  std::string_view ours, theirs;
-  bool is_transposed = false;
-  std::string_view rows_key{};
-};
+using Renaming = WeightNames::Renaming;
 
 constexpr Renaming kGpt[] = {
     {"embedding.token.", "transformer.wte."},
@@ -27,20 +22,6 @@ constexpr Renaming kGpt[] = {
     {"block#.mlp.up.", "transformer.h.#.mlp.c_fc.", true},
     {"block#.mlp.down.", "transformer.h.#.mlp.c_proj.", true},
     {"head.norm.", "transformer.ln_f."},
-    {"head.output.", "lm_head."},
-};
-constexpr Renaming kLlama[] = {
-    {"embedding.token.", "model.embed_tokens."},
-    {"block#.attention.norm.", "model.layers.#.input_layernorm."},
-    {"block#.attention.q.", "model.layers.#.self_attn.q_proj."},
-    {"block#.attention.k.", "model.layers.#.self_attn.k_proj."},
-    {"block#.attention.v.", "model.layers.#.self_attn.v_proj."},
-    {"block#.attention.projection.", "model.layers.#.self_attn.o_proj."},
-    {"block#.mlp.norm.", "model.layers.#.post_attention_layernorm."},
-    {"block#.mlp.gate.", "model.layers.#.mlp.gate_proj."},
-    {"block#.mlp.up.", "model.layers.#.mlp.up_proj."},
-    {"block#.mlp.down.", "model.layers.#.mlp.down_proj."},
-    {"head.norm.", "model.norm."},
     {"head.output.", "lm_head."},
 };
 constexpr std::string_view kOutput = "lm_head.weight";
@@ -81,9 +62,36 @@ Numbered without_number(std::string_view name) {
           .name = concat("block#", name.substr(end))};
 }
 
-std::span<const Renaming> table_of(std::string_view kind) {
-  if (kind == "gpt") return kGpt;
-  if (kind == "llama") return kLlama;
+std::vector<Renaming> table_of(const LlamaSpec& spec) {
+  const bool has_before = spec.norms != "after", has_after = spec.norms != "before";
+  std::vector<Renaming> table{{"embedding.token.", "model.embed_tokens."}};
+  const auto add = [&](bool is_there, std::vector<Renaming> entries) {
+    if (is_there) table.insert(table.end(), entries.begin(), entries.end());
+  };
+  add(has_before, {{"block#.attention.norm.", "model.layers.#.input_layernorm."}});
+  add(spec.fused_linears, {{"block#.attention.qkv.", "model.layers.#.self_attn.qkv_proj."}});
+  add(!spec.fused_linears, {{"block#.attention.q.", "model.layers.#.self_attn.q_proj."},
+                            {"block#.attention.k.", "model.layers.#.self_attn.k_proj."},
+                            {"block#.attention.v.", "model.layers.#.self_attn.v_proj."}});
+  add(spec.qk_norm != "none", {{"block#.attention.q_norm.", "model.layers.#.self_attn.q_norm."},
+                               {"block#.attention.k_norm.", "model.layers.#.self_attn.k_norm."}});
+  add(true, {{"block#.attention.projection.", "model.layers.#.self_attn.o_proj."}});
+  add(has_after, {{"block#.attention.after_norm.", "model.layers.#.post_attention_layernorm."}});
+  // Without a norm after it, the attention gives its name to the norm before the MLP.
+  add(has_before, {{"block#.mlp.norm.", has_after ? "model.layers.#.pre_feedforward_layernorm."
+                                                  : "model.layers.#.post_attention_layernorm."}});
+  add(spec.fused_linears, {{"block#.mlp.gate_up.", "model.layers.#.mlp.gate_up_proj."}});
+  add(!spec.fused_linears, {{"block#.mlp.gate.", "model.layers.#.mlp.gate_proj."},
+                            {"block#.mlp.up.", "model.layers.#.mlp.up_proj."}});
+  add(true, {{"block#.mlp.down.", "model.layers.#.mlp.down_proj."}});
+  add(has_after, {{"block#.mlp.after_norm.", "model.layers.#.post_feedforward_layernorm."}});
+  add(true, {{"head.norm.", "model.norm."}, {"head.output.", "lm_head."}});
+  return table;
+}
+
+std::vector<Renaming> table_of(const ModelSpec& model) {
+  if (std::holds_alternative<GptSpec>(model)) return {std::begin(kGpt), std::end(kGpt)};
+  if (const auto* const llama = std::get_if<LlamaSpec>(&model)) return table_of(*llama);
   return {};
 }
 
@@ -104,7 +112,7 @@ WeightPlace renamed(std::string_view name, std::span<const Renaming> table) {
 
 }  // namespace
 
-WeightNames::WeightNames(const ModelSpec& model) : kind_(kind_of(model)) {
+WeightNames::WeightNames(const ModelSpec& model) : kind_(kind_of(model)), table_(table_of(model)) {
   std::visit(
       [this](const auto& spec) {
         if constexpr (requires { spec.grain; }) is_fine_ = spec.grain == "fine";
@@ -125,8 +133,8 @@ WeightNames::WeightNames(const ModelSpec& model) : kind_(kind_of(model)) {
 std::vector<std::pair<std::string, std::string>> linear_modules(const ModelSpec& model) {
   constexpr std::string_view kBlock = "block#.", kThere = "#.";
   std::vector<std::pair<std::string, std::string>> modules;
-  for (const Renaming& entry : table_of(kind_of(model))) {
-    if (!entry.ours.starts_with(kBlock) || entry.ours.ends_with(".norm.")) continue;
+  for (const Renaming& entry : table_of(model)) {
+    if (!entry.ours.starts_with(kBlock) || entry.ours.ends_with("norm.")) continue;
     const std::string_view ours = entry.ours.substr(0, entry.ours.size() - 1);
     const std::string_view theirs = entry.theirs.substr(0, entry.theirs.size() - 1);
     modules.emplace_back(ours.substr(ours.rfind('.') + 1),
@@ -142,7 +150,7 @@ std::string module_of_block(const ModelSpec& model, int block) {
 
 std::vector<std::string> other_modules(const ModelSpec& model) {
   std::vector<std::string> modules;
-  for (const Renaming& entry : table_of(kind_of(model)))
+  for (const Renaming& entry : table_of(model))
     if (entry.theirs.find('#') == std::string_view::npos)
       modules.emplace_back(entry.theirs.substr(0, entry.theirs.size() - 1));
   return modules;
@@ -158,7 +166,7 @@ std::string WeightNames::place_of(std::string_view layer, std::string_view name)
 
 WeightPlace WeightNames::of(std::string_view layer, std::string_view name) const {
   const std::string place = place_of(layer, name);
-  return renamed(place, table_of(kind_));
+  return renamed(place, table_);
 }
 
 std::string WeightNames::with_head(std::string_view name) const {

@@ -40,8 +40,6 @@ void read_keys(const io::Node& section, ModelSpec& into);
 /// Throws InputError for a key of `section` that makes `read` another model than that of the
 /// weights.
 void require_same(const io::Node& section, const ModelSpec& read, const ModelSpec& weights);
-/// Throws InputError for a context beyond the sliding window of the weights.
-void require_within_window(const io::Node& section, const ModelSpec& model);
 /// Gives the model the adapters of the folder that `adapters` names.
 void take_up_adapters(const io::Node& section, const io::Node& adapters, JobSpec& into);
 /// Throws InputError for a key about adapters where there are none. With an explicit lora_rank: 0
@@ -74,7 +72,6 @@ void read_model(const io::Node& document, const LoadOptions& options, JobSpec& i
     weights->fail("is for the built-in kinds: your own layers set their parameters themselves");
   read_keys(*section, into.model);
   if (said) require_same(*section, into.model, *said);
-  require_within_window(*section, into.model);
   if (adapters) take_up_adapters(*section, *adapters, into);
   require_rank(*section, into.model);
 }
@@ -159,15 +156,6 @@ void require_same(const io::Node& section, const ModelSpec& read, const ModelSpe
       node.fail(
           concat("is ", node.found(), ", but the weights have ", there->found(), ": leave it out"));
   }
-}
-
-void require_within_window(const io::Node& section, const ModelSpec& model) {
-  const auto* const llama = std::get_if<LlamaSpec>(&model);
-  if (llama == nullptr || llama->context <= llama->window.value_or(llama->context)) return;
-  section.fail_at("context", concat("is ", llama->context,
-                                    ", but the weights have a sliding window of ", *llama->window,
-                                    " tokens (sliding_window), which is not supported here: must "
-                                    "be at most that"));
 }
 
 template <class Spec>

@@ -17,6 +17,8 @@ inline constexpr double kMostChannels = 4096;
 inline constexpr double kMostSeed = 0x1p53;
 inline constexpr Range kChunks{1, 1024};
 inline constexpr Range kEpsilons{1e-12, 1};
+inline constexpr Range kScales{1e-9, 1e9};
+inline constexpr Range kRopeBases{1, 1e12};
 inline const OneOf kGrains{"block", "half_block", "fine"};
 
 /// Keys of a language model for fine-tuning.
@@ -50,20 +52,41 @@ void walk(Fields& field, LlamaSpec& spec) {
   field("width", spec.width, Range{1, 1e6});
   field("heads", spec.heads, Range{1, 1e6});
   field("kv_heads", spec.kv_heads, Range{1, 1e6});
+  field("head_width", spec.head_width, Range{1, 1e6});
   field("hidden", spec.hidden, Range{1, 1e7});
   field("context", spec.context, Range{1, 1e8});
   field("vocabulary", spec.vocabulary, Range{1, 1e8});
   field("tied_head", spec.tied_head);
   field("qkv_bias", spec.qkv_bias);
+  field("projection_bias", spec.projection_bias);
+  field("mlp_bias", spec.mlp_bias);
+  field("fused_linears", spec.fused_linears);
+  field("activation", spec.activation, OneOf{"silu", "gelu", "gelu_tanh"});
+  field("norms", spec.norms, OneOf{"before", "after", "both"});
+  field("qk_norm", spec.qk_norm, OneOf{"none", "head", "all"});
+  field("zero_centered_norms", spec.zero_centered_norms);
   field("norm_epsilon", spec.norm_epsilon, kEpsilons);
-  field("rope_base", spec.rope_base, Range{1, 1e12});
-  field("rope_scaling", spec.rope_scaling, OneOf{"none", "linear", "llama3"});
+  field("embedding_scale", spec.embedding_scale, kScales);
+  field("residual_scale", spec.residual_scale, kScales);
+  field("attention_scale", spec.attention_scale, kScales);
+  field("attention_cap", spec.attention_cap, Range{0, 1e6});
+  field("logits_divisor", spec.logits_divisor, kScales);
+  field("logits_cap", spec.logits_cap, Range{0, 1e6});
+  field("window", spec.window, Range{1, 1e8});
+  field("window_blocks", spec.window_blocks, Range{0, 1e4});
+  field("rope_base", spec.rope_base, kRopeBases);
+  field("window_rope_base", spec.window_rope_base, kRopeBases);
+  field("rope_fraction", spec.rope_fraction, Range{0, 1});
+  field("unrotated_blocks", spec.unrotated_blocks, Range{0, 1e4});
+  field("rope_scaling", spec.rope_scaling, OneOf{"none", "linear", "llama3", "yarn"});
   if (spec.rope_scaling != "none") field("rope_factor", spec.rope_factor, Range{1, 1e4});
-  if (spec.rope_scaling == "llama3") {
+  if (spec.rope_scaling == "llama3" || spec.rope_scaling == "yarn") {
     field("rope_low_turns", spec.rope_low_turns, Range{1e-6, 1e6});
     field("rope_high_turns", spec.rope_high_turns, Range{1e-6, 1e6});
     field("rope_original_context", spec.rope_original_context, Range{1, 1e8});
   }
+  if (spec.rope_scaling == "yarn")
+    field("rope_attention_factor", spec.rope_attention_factor, kScales);
   field("grain", spec.grain, kGrains);
   field("loss_chunks", spec.loss_chunks, kChunks);
   walk_tuning(field, spec);

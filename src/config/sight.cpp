@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/config/sight.h"
 
-#include "foreign_config.h"
-#include "llama_sight.h"
+#include "families.h"
 
 #include "trireme/config/huggingface.h"
 
@@ -10,20 +9,11 @@
 
 namespace trireme::config {
 
-Sight read_sight(const io::Node& node) {
+std::int64_t longest_text(const io::Node& node) {
   const ModelSpec model = read_huggingface(node);
-  if (const auto* const gpt = std::get_if<GptSpec>(&model))
-    return {.tokens = gpt->context,
-            .windows = std::vector<std::optional<int>>(static_cast<std::size_t>(gpt->blocks))};
-  const LlamaSpec& llama = std::get<LlamaSpec>(model);
+  if (const auto* const gpt = std::get_if<GptSpec>(&model)) return gpt->context;
   const ForeignConfig config(node);
-  Sight sight{.tokens = most_positions(config),
-              .windows = std::vector<std::optional<int>>(static_cast<std::size_t>(llama.blocks))};
-  if (!llama.window) return sight;
-  const std::vector<bool> has_window = windowed_blocks(config, llama.blocks);
-  for (std::size_t block = 0; block < has_window.size(); ++block)
-    if (has_window[block]) sight.windows[block] = llama.window;
-  return sight;
+  return most_positions(*family_of(config.find("model_type")->text()), config);
 }
 
 }  // namespace trireme::config

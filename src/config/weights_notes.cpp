@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/config/weights_notes.h"
 
+#include "families.h"
 #include "foreign_config.h"
 
 #include "trireme/config/adapters.h"
@@ -19,19 +20,18 @@ namespace {
 
 constexpr Bytes kMaxConfig{1 << 20};
 
-/// Keys of config.json that are read, or that do not affect training: those of transformers'
-/// GPT2Config, LlamaConfig, MistralConfig and Qwen2Config, older versions included.
+/// Keys of config.json that are read, or that do not affect training, in addition to those of a
+/// family: those of transformers' GPT2Config and LlamaConfig, older versions included.
 constexpr std::string_view kKnown[] = {
     // what the model is
     "activation_function", "add_cross_attention", "attention_bias", "head_dim", "hidden_act",
     "hidden_size", "intermediate_size", "is_causal", "is_encoder_decoder", "layer_norm_epsilon",
-    "layer_types", "max_position_embeddings", "max_window_layers", "mlp_bias", "model_type",
-    "n_ctx", "n_embd", "n_head", "n_inner", "n_layer", "n_positions", "num_attention_heads",
-    "num_hidden_layers", "num_key_value_heads", "original_max_position_embeddings",
-    "partial_rotary_factor", "pruned_heads", "quantization_config", "compression_config",
-    "rms_norm_eps", "rope_parameters", "rope_scaling", "rope_theta",
-    "scale_attn_by_inverse_layer_idx", "scale_attn_weights", "sliding_window",
-    "tie_word_embeddings", "use_sliding_window", "vocab_size",
+    "max_position_embeddings", "mlp_bias", "model_type", "n_ctx", "n_embd", "n_head", "n_inner",
+    "n_layer", "n_positions", "num_attention_heads", "num_hidden_layers", "num_key_value_heads",
+    "original_max_position_embeddings", "partial_rotary_factor", "pruned_heads",
+    "quantization_config", "compression_config", "rms_norm_eps", "rope_parameters", "rope_scaling",
+    "rope_theta", "scale_attn_by_inverse_layer_idx", "scale_attn_weights", "tie_word_embeddings",
+    "vocab_size",
     // dropouts, which the job sets
     "attention_dropout", "attn_pdrop", "embd_pdrop", "resid_pdrop",
     // initialization, how to compute, heads of classifiers
@@ -54,12 +54,19 @@ constexpr std::string_view kKnown[] = {
 
 /// Unknown keys of a config.json that are neither null nor false.
 std::vector<std::string> unknown_keys(const io::Node& config) {
+  const auto type = config.find("model_type");
+  const Family* const family = type ? family_of(type->text()) : nullptr;
+  const std::vector<std::string> own =
+      family == nullptr ? std::vector<std::string>() : split(family->keys, ' ');
+  const auto is_known = [&](const std::string& key) {
+    return std::find(std::begin(kKnown), std::end(kKnown), key) != std::end(kKnown) ||
+           std::find(own.begin(), own.end(), key) != own.end();
+  };
   std::vector<std::string> unknown;
   for (const auto& [key, value] : config.entries()) {
     const bool says_nothing = value.kind() == io::Node::Kind::kNull ||
                               (value.kind() == io::Node::Kind::kScalar && value.text() == "false");
-    if (!says_nothing && std::find(std::begin(kKnown), std::end(kKnown), key) == std::end(kKnown))
-      unknown.push_back(key);
+    if (!says_nothing && !is_known(key)) unknown.push_back(key);
   }
   return unknown;
 }

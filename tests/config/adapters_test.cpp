@@ -48,6 +48,9 @@ TEST(Adapters, StandBesideTheModulesOfTransformers) {
                           Pair("v", "self_attn.v_proj"), Pair("projection", "self_attn.o_proj"),
                           Pair("gate", "mlp.gate_proj"), Pair("up", "mlp.up_proj"),
                           Pair("down", "mlp.down_proj")));
+  EXPECT_THAT(linear_modules(LlamaSpec{.fused_linears = true, .norms = "both", .qk_norm = "head"}),
+              ElementsAre(Pair("qkv", "self_attn.qkv_proj"), Pair("projection", "self_attn.o_proj"),
+                          Pair("gate_up", "mlp.gate_up_proj"), Pair("down", "mlp.down_proj")));
   EXPECT_TRUE(linear_modules(VitSpec{}).empty());
 }
 

@@ -49,6 +49,19 @@ TEST(CheckJob, HeadsShareTheWidthAndTheKeys) {
             "a.yaml:1: model.width is 15, must be an even multiple of model.heads = 5: rotary "
             "positions turn pairs of values");
   EXPECT_EQ(refusal("model: {kind: llama, heads: 4, kv_heads: 2}" + data), kNone);
+  EXPECT_EQ(refusal("model: {kind: llama, heads: 5, head_width: 8}" + data), kNone);
+  EXPECT_EQ(refusal("model: {kind: llama, head_width: 7}" + data),
+            "a.yaml:1: model.head_width is 7, must be even: rotary positions turn pairs of values");
+  EXPECT_EQ(refusal("model: {kind: llama, rope_fraction: 0.12}" + data),
+            "a.yaml:1: model.rope_fraction is 0.12, which is 7 of a head's 64 values, must be an "
+            "even number: rotary positions turn pairs of values");
+  EXPECT_EQ(refusal("model: {kind: llama, unrotated_blocks: [2, 6]}" + data),
+            "a.yaml:1: model.unrotated_blocks has 6, must have numbers below model.blocks = 6: the "
+            "first block is 0");
+  EXPECT_EQ(refusal("model: {kind: llama, window_blocks: [0]}" + data),
+            "a.yaml:1: model.window_blocks is set, but there is no window: needs model.window");
+  EXPECT_EQ(refusal("model: {kind: llama, window_rope_base: 10}" + data),
+            "a.yaml:1: model.window_rope_base is set, but there is no window: needs model.window");
   EXPECT_EQ(refusal("model: {kind: vit, heads: 5}"),
             "a.yaml:1: model.width is 192, must be a multiple of model.heads = 5");
 }

@@ -88,8 +88,7 @@ TEST(HuggingFace, ReadsWhatVersion5OfTransformersWrites) {
   EXPECT_EQ(spec.key_value_heads(), 4);
 }
 
-// Up to the window every token sees all before it.
-TEST(HuggingFace, BoundsTheContextByTheWindow) {
+TEST(HuggingFace, ReadsWindows) {
   const auto window_of = [](const std::string& more) {
     return spec_of<LlamaSpec>(R"({"model_type": )" + more + "}").window;
   };
@@ -99,12 +98,6 @@ TEST(HuggingFace, BoundsTheContextByTheWindow) {
   EXPECT_EQ(window_of(R"("llama")"), std::nullopt);
   EXPECT_EQ(window_of(R"("qwen2", "sliding_window": 512)"), std::nullopt);
   EXPECT_EQ(window_of(R"("qwen2", "sliding_window": 512, "use_sliding_window": true)"), 512);
-
-  const auto spec = spec_of<LlamaSpec>(R"({"model_type": "mistral", "sliding_window": 512})");
-  EXPECT_EQ(spec.context, 512);
-  const io::Node began_with = io::parse(
-      R"({"model_type": "mistral", "sliding_window": 512, "max_position_embeddings": 8192})", "c");
-  EXPECT_EQ(written(spec, began_with).find("max_position_embeddings")->text(), "512");
 }
 
 // As Qwen2Config.__post_init__ of transformers 5 chooses layer_types.
@@ -226,7 +219,11 @@ TEST_P(NotOurModel, IsRefusedWithTheKey) {
 INSTANTIATE_TEST_SUITE_P(
     Configs, NotOurModel,
     testing::Values(
-        Refused{"kind", R"({"model_type": "qwen3"})", "model_type is qwen3, must be one of gpt2"},
+        Refused{"kind", R"({"model_type": "mixtral"})",
+                "model_type is mixtral, must be one of gpt2, llama, mistral, qwen2, qwen3"},
+        Refused{"with_images", R"({"model_type": "gemma3"})",
+                "model_type is gemma3, a model with images, must be that of its text alone, "
+                "gemma3_text"},
         Refused{"no_kind", R"({"architectures": []})", "model_type is missing"},
         Refused{"activation", R"({"model_type": "gpt2", "activation_function": "relu"})",
                 "activation_function is relu, but only gelu_new"},
@@ -268,11 +265,38 @@ INSTANTIATE_TEST_SUITE_P(
                 R"({"model_type": "qwen2", "use_sliding_window": true, "num_hidden_layers": 2,
                     "layer_types": ["full_attention"]})",
                 "layer_types has 1 entries, but the model has 2 blocks"},
-        Refused{"bias", R"({"model_type": "llama", "attention_bias": true})", "attention_bias"},
-        Refused{"heads", R"({"model_type": "llama", "head_dim": 256})",
-                "head_dim is 256, must be 128"},
-        Refused{"rope", R"({"model_type": "llama", "rope_scaling": {"rope_type": "yarn"}})",
-                "rope_scaling.rope_type is yarn"},
+        Refused{"bias", R"({"model_type": "mistral", "attention_bias": true})",
+                "attention_bias is true, but only false is supported here"},
+        Refused{"mlp_bias", R"({"model_type": "qwen3", "mlp_bias": true})",
+                "mlp_bias is true, but only false is supported here"},
+        Refused{"act", R"({"model_type": "olmo2", "hidden_act": "relu2"})",
+                "hidden_act is relu2, but only silu or swish or gelu"},
+        Refused{"rope", R"({"model_type": "llama", "rope_scaling": {"rope_type": "longrope"}})",
+                "rope_scaling.rope_type is longrope, but only default or linear or llama3 or yarn"},
+        Refused{"rope_of_phi3", R"({"model_type": "phi3", "rope_scaling": {"type": "longrope"}})",
+                "rope_scaling.type is longrope, but only default is supported here"},
+        Refused{"untruncated_yarn",
+                R"({"model_type": "qwen3", "rope_scaling": {"rope_type": "yarn", "factor": 4,
+                    "original_max_position_embeddings": 32768, "truncate": false}})",
+                "rope_scaling.truncate is false"},
+        Refused{"no_original_of_yarn",
+                R"({"model_type": "qwen3", "rope_scaling": {"rope_type": "yarn", "factor": 4}})",
+                "rope_scaling.original_max_position_embeddings is missing, but scaling is yarn"},
+        Refused{"gemma_both_ways",
+                R"({"model_type": "gemma2", "use_bidirectional_attention": true})",
+                "use_bidirectional_attention is true"},
+        Refused{"gemma3_cap", R"({"model_type": "gemma3_text", "attn_logit_softcapping": 50.0})",
+                "attn_logit_softcapping is 50.0, must be null"},
+        Refused{"gemma3_flat_rope",
+                R"({"model_type": "gemma3_text", "rope_parameters": {"rope_theta": 1e6}})",
+                "rope_parameters.rope_theta is"},
+        Refused{"smollm3_windows",
+                R"({"model_type": "smollm3", "num_hidden_layers": 1,
+                    "layer_types": ["sliding_attention"]})",
+                "layer_types has sliding_attention, but use_sliding_window is false"},
+        Refused{"too_few_no_rope_layers",
+                R"({"model_type": "smollm3", "num_hidden_layers": 2, "no_rope_layers": [1]})",
+                "no_rope_layers has 1 entries, but the model has 2 blocks"},
         Refused{
             "two_ropes",
             R"({"model_type": "llama", "rope_parameters": {}, "rope_scaling": {"type": "linear"}})",

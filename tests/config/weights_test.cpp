@@ -153,12 +153,13 @@ TEST(RopeScaling, HasTheKeysOfItsKind) {
       "data: {files: [x.txt]}\n");
   EXPECT_EQ(std::get<LlamaSpec>(job.model).rope_factor, 4);
   EXPECT_EQ(to_yaml(read(to_yaml(job))), to_yaml(job));
-  EXPECT_THAT(input_error([] {
-                read(
-                    "model: {kind: llama, rope_scaling: linear, rope_original_context: 8}\n"
-                    "data: {files: [x.txt]}\n");
-              }),
-              HasSubstr("rope_original_context is a key of model.rope_scaling llama3, but"));
+  EXPECT_THAT(
+      input_error([] {
+        read(
+            "model: {kind: llama, rope_scaling: linear, rope_original_context: 8}\n"
+            "data: {files: [x.txt]}\n");
+      }),
+      HasSubstr("rope_original_context is a key of model.rope_scaling llama3 or yarn, but"));
 }
 
 TEST_F(Weights, HaveTheSizesThatAJobMayHave) {

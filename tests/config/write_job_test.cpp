@@ -211,13 +211,18 @@ TEST(ToYaml, KeepsEveryKeyOfEveryModel) {
       "[\"*lora*\", \"head.norm.*\"]\n",
       text);
   expect_kept(
-      "  kind: llama\n  blocks: 2\n  width: 24\n  heads: 4\n  kv_heads: 2\n  hidden: 50\n"
-      "  context: 7\n  vocabulary: 300\n  tied_head: true\n  qkv_bias: true\n  norm_epsilon: "
-      "1e-06\n"
-      "  rope_base: 5e+05\n  rope_scaling: llama3\n  rope_factor: 32\n"
-      "  rope_low_turns: 2\n  rope_high_turns: 8\n  rope_original_context: 512\n"
+      "  kind: llama\n  blocks: 2\n  width: 25\n  heads: 4\n  kv_heads: 2\n  head_width: 8\n"
+      "  hidden: 50\n  context: 7\n  vocabulary: 300\n  tied_head: true\n  qkv_bias: true\n"
+      "  projection_bias: true\n  mlp_bias: true\n  fused_linears: true\n  activation: gelu\n"
+      "  norms: both\n  qk_norm: all\n  zero_centered_norms: true\n  norm_epsilon: 1e-06\n"
+      "  embedding_scale: 5.5\n  residual_scale: 0.22\n  attention_scale: 0.1\n"
+      "  attention_cap: 50\n  logits_divisor: 8\n  logits_cap: 30\n  window: 5\n"
+      "  window_blocks: [1]\n  rope_base: 5e+05\n  window_rope_base: 1000\n"
+      "  rope_fraction: 0.5\n  unrotated_blocks: [0]\n  rope_scaling: yarn\n"
+      "  rope_factor: 32\n  rope_low_turns: 2\n  rope_high_turns: 8\n"
+      "  rope_original_context: 512\n  rope_attention_factor: 1.3\n"
       "  grain: fine\n"
-      "  loss_chunks: 8\n  lora_rank: 4\n  lora_alpha: 0.5\n  lora_targets: [q, v]\n"
+      "  loss_chunks: 8\n  lora_rank: 4\n  lora_alpha: 0.5\n  lora_targets: [qkv]\n"
       "  trained: [\"*lora*\"]\n",
       text);
   expect_kept(

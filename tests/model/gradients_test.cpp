@@ -101,7 +101,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Chain{"gpt", small_gpt("half_block")}, Chain{"gpt_fine", small_gpt("fine")},
         Chain{"llama", small_llama("block")}, Chain{"llama_fine", small_llama("fine")},
-        Chain{"vit", small_vit()}, Chain{"resnet18", small_resnet18()},
+        Chain{"decoder", small_decoder("block")}, Chain{"decoder_fine", small_decoder("fine")},
+        Chain{"windowed_decoder", small_windowed_decoder("half_block")}, Chain{"vit", small_vit()},
+        Chain{"resnet18", small_resnet18()},
         Chain{"resnet50", make_resnet({.depth = 50, .image_size = 33, .width = 2, .stem = "7x7"})},
         Chain{"vgg", small_vgg()},
         Chain{"vgg_without_norm",

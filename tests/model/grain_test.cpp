@@ -101,6 +101,40 @@ ChainModel llama(const std::string& grain) {
                      .grain = grain});
 }
 
+ChainModel decoder(const std::string& grain) {
+  config::LlamaSpec spec{.blocks = 3, .width = 48, .heads = 6, .kv_heads = 2, .head_width = 10};
+  spec.context = 37;
+  spec.vocabulary = 100;
+  spec.qkv_bias = spec.projection_bias = true;
+  spec.activation = "gelu_tanh";
+  spec.norms = "both";
+  spec.qk_norm = "head";
+  spec.zero_centered_norms = true;
+  spec.attention_cap = 2;
+  spec.logits_cap = 3;
+  spec.window = 9;
+  spec.window_blocks = {0, 2};
+  spec.window_rope_base = 50;
+  spec.grain = grain;
+  return make_llama(spec);
+}
+
+ChainModel fused_decoder(const std::string& grain) {
+  config::LlamaSpec spec{.blocks = 3, .width = 48, .heads = 6, .kv_heads = 2};
+  spec.context = 37;
+  spec.vocabulary = 100;
+  spec.fused_linears = true;
+  spec.mlp_bias = true;
+  spec.norms = "after";
+  spec.qk_norm = "all";
+  spec.window = 9;
+  spec.rope_fraction = 0.5;
+  spec.residual_scale = 0.5;
+  spec.lora_rank = 4;
+  spec.grain = grain;
+  return make_llama(spec);
+}
+
 ChainModel gpt_with_adapters(const std::string& grain) {
   config::GptSpec spec{.blocks = 3, .width = 48, .heads = 3, .context = 37, .vocabulary = 100};
   spec.grain = grain;
@@ -122,6 +156,8 @@ INSTANTIATE_TEST_SUITE_P(
     OfTransformers, Grain,
     testing::Combine(
         testing::Values(Transformer{"gpt", gpt}, Transformer{"llama", llama},
+                        Transformer{"decoder", decoder},
+                        Transformer{"fused_decoder", fused_decoder},
                         Transformer{"gpt_lora", gpt_with_adapters}, Transformer{"vit", vit}),
         testing::Values(Precision::kFloat32, Precision::kBfloat16, Precision::kBfloat16Weights)),
     [](const auto& test) {

@@ -53,9 +53,27 @@ std::vector<Case> cases() {
       llama.qkv_bias = kv_heads == 2;
       llama.grain = grain;
       all.push_back({"llama_" + std::to_string(kv_heads) + "_" + grain, make_llama(llama)});
+      llama.window = 6;
+      llama.window_blocks = {1};
+      llama.unrotated_blocks = {0};
+      llama.attention_scale = 0.5;
+      llama.fused_linears = true;
+      llama.logits_divisor = 2;
+      all.push_back({"windowed_" + std::to_string(kv_heads) + "_" + grain, make_llama(llama)});
+      llama.attention_cap = 1;
+      llama.logits_cap = 0.5;
+      llama.qk_norm = "head";
+      llama.norms = "both";
+      all.push_back({"capped_" + std::to_string(kv_heads) + "_" + grain, make_llama(llama)});
     }
   }
   return all;
+}
+
+std::vector<Past> empty_pasts(const ChainModel& model) {
+  std::vector<Past> pasts;
+  for (const LayerRecipe& layer : model.layers) pasts.emplace_back(kContext, layer.window);
+  return pasts;
 }
 
 /// Logits [V] after the last of `tokens_1T`, which continue the text in `pasts`.
@@ -80,7 +98,7 @@ TEST_P(ByPieces, ATextHasTheLogitsThatItHasWhole) {
 
   for (const std::vector<std::int64_t>& sizes : std::vector<std::vector<std::int64_t>>{
            {24}, std::vector<std::int64_t>(24, 1), {5, 1, 1, 7, 1, 9}, {1, 22, 1}}) {
-    std::vector<Past> pasts(chain.layers.size(), Past(kContext));
+    std::vector<Past> pasts = empty_pasts(chain.model);
     std::int64_t end = 0;
     for (const std::int64_t size : sizes) {
       const at::Tensor logits = pass_piece(chain, text.narrow(1, end, size), pasts);
@@ -95,7 +113,7 @@ TEST_P(ByPieces, ATextThatBeginsAnewIsAnother) {
   const at::NoGradGuard no_grad;
   Built chain(GetParam().model);
   const at::Tensor text = Examples(chain.model, 2).input;
-  std::vector<Past> pasts(chain.layers.size(), Past(kContext)), fresh = pasts;
+  std::vector<Past> pasts = empty_pasts(chain.model), fresh = pasts;
   pass_piece(chain, text.narrow(0, 0, 1), pasts);
   for (Past& past : pasts) past.clear();
   const at::Tensor again = pass_piece(chain, text.narrow(0, 1, 1), pasts);

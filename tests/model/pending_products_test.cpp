@@ -180,6 +180,8 @@ INSTANTIATE_TEST_SUITE_P(
         Chain{"gpt_bfloat16_weights", small_gpt("block"), Precision::kBfloat16Weights},
         Chain{"gpt_lora_bfloat16_weights", make_gpt(lora_spec()), Precision::kBfloat16Weights},
         Chain{"llama", small_llama("block")}, Chain{"llama_fine", small_llama("fine")},
+        Chain{"decoder", small_decoder("block")}, Chain{"decoder_fine", small_decoder("fine")},
+        Chain{"windowed_decoder", small_windowed_decoder("half_block")},
         Chain{"llama_bfloat16_weights", small_llama("block"), Precision::kBfloat16Weights},
         Chain{"vit", small_vit()}, Chain{"vgg", small_vgg()}, Chain{"resnet18", small_resnet18()},
         Chain{"mlp", small_mlp(false)}, Chain{"mlp_batch_norm", small_mlp(true)},

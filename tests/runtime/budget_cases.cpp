@@ -133,6 +133,20 @@ std::vector<Chain> all_chains() {
   top.trained = {"block2.*"};
   const config::LlamaSpec llama{
       .blocks = 3, .width = 64, .heads = 4, .kv_heads = 2, .context = 32, .vocabulary = 50};
+  config::LlamaSpec gemma = llama;
+  gemma.activation = "gelu_tanh";
+  gemma.norms = "both";
+  gemma.qk_norm = "head";
+  gemma.zero_centered_norms = true;
+  gemma.tied_head = true;
+  gemma.attention_cap = gemma.logits_cap = 5;
+  gemma.window = 9;
+  gemma.window_blocks = {0, 2};
+  config::LlamaSpec phi = llama;
+  phi.fused_linears = true;
+  phi.rope_fraction = 0.5;
+  phi.window = 9;
+  phi.grain = "fine";
   const config::ResnetSpec resnet{
       .depth = 18, .image_size = 16, .channels = 3, .classes = 10, .width = 8};
   const config::VggSpec vgg{.depth = 11, .image_size = 32, .width = 4, .batch_norm = true};
@@ -147,6 +161,10 @@ std::vector<Chain> all_chains() {
       shipped("gpt_lora", tuned, 2, "bfloat16_weights"),
       shipped("gpt_top", top, 2),
       shipped("llama", llama, 2),
+      shipped("gemma", gemma, 2),
+      shipped("gemma_lean_tapes", gemma, 2, "bfloat16", "lean"),
+      shipped("phi", phi, 2),
+      shipped("phi_bfloat16_weights_lean_tapes", phi, 2, "bfloat16_weights", "lean"),
       shipped("resnet", resnet, 4),
       shipped("vgg", vgg, 4),
       shipped("vit", vit, 4),

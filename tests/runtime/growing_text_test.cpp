@@ -11,7 +11,6 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
-#include <optional>
 #include <ostream>
 
 namespace trireme::runtime {
@@ -24,7 +23,6 @@ struct Greedy {
   std::string name;
   config::ModelSpec model;
   std::vector<std::int64_t> tokens;  ///< the most likely ones after vector_tokens()
-  std::vector<std::optional<int>> windows = {{}, {}};
 };
 
 void PrintTo(const Greedy& each, std::ostream* out) {
@@ -43,18 +41,18 @@ std::vector<Greedy> greedy() {
     llama.rope_base = 100;
     llama.grain = grain;
     all.push_back({"llama_" + grain, llama, {10, 6, 7, 3, 4, 5, 1, 6, 7, 3, 13, 5, 1, 6, 7, 3}});
-    all.push_back(
-        {"mistral_" + grain, llama, {10, 11, 12, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3}, {5, 5}});
     config::LlamaSpec qwen2 = llama;
+    llama.window = 5;
+    all.push_back({"mistral_" + grain, llama, {10, 11, 12, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3}});
     qwen2.qkv_bias = true;
     qwen2.norm_epsilon = 1e-6;
     qwen2.rope_base = 200;
     all.push_back(
         {"qwen2_" + grain, qwen2, {15, 12, 8, 8, 13, 5, 15, 7, 3, 3, 3, 8, 8, 13, 5, 15}});
-    all.push_back({"qwen2_windows_" + grain,
-                   qwen2,
-                   {1, 7, 3, 8, 13, 5, 15, 7, 3, 8, 8, 8, 13, 5, 15, 7},
-                   {{}, 4}});
+    qwen2.window = 4;
+    qwen2.window_blocks = {1};
+    all.push_back(
+        {"qwen2_windows_" + grain, qwen2, {1, 7, 3, 8, 13, 5, 15, 7, 3, 8, 8, 8, 13, 5, 15, 7}});
   }
   config::LlamaSpec llama3 = vector_llama();
   llama3.rope_base = 50;
@@ -71,9 +69,8 @@ TEST_P(OfTransformers, TextsGoOnAsThere) {
   const TemporaryFolder folder;
   const Trained trained = train_and_export(small_job(GetParam().model), folder);
   make_up(trained.weights, folder / "made-up.safetensors");
-  LanguageModel model = LanguageModel::of_weights(model::make_model(GetParam().model),
-                                                  GetParam().model, folder / "made-up.safetensors");
-  model.set_windows(GetParam().windows);
+  const LanguageModel model = LanguageModel::of_weights(
+      model::make_model(GetParam().model), GetParam().model, folder / "made-up.safetensors");
 
   std::vector<std::int64_t> tokens = vector_tokens();
   GrowingText text(model, 28);

@@ -1,6 +1,6 @@
 // Conversion of gpt and llama from and to Hugging Face's transformers (GPT2LMHeadModel,
-// LlamaForCausalLM, Qwen2ForCausalLM): their `config.json` and names of weights. Other chains have
-// names of their own.
+// LlamaForCausalLM and the other families of decoders): their `config.json` and names of weights.
+// Other chains have names of their own.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,11 +21,12 @@ namespace trireme::config {
 inline constexpr const char* kHuggingFaceFile = "config.json";
 
 /// The model of a `config.json`. `context` is the longest that it was trained with, for a llama at
-/// most 1024 and its sliding window; dropout is left off. Throws InputError with line and key for
-/// an unsupported architecture: other activations, biases, scaled attention.
+/// most 1024; dropout is left off. Throws InputError with line and key for an unsupported
+/// architecture or part: other activations, biases, scaled attention.
 ModelSpec read_huggingface(const io::Node& config);
 
-/// The model's `config.json`; nothing for kinds that transformers do not have. Special tokens
+/// The model's `config.json`; nothing for kinds that transformers do not have, and for a llama
+/// whose parts no family of transformers has together. Special tokens
 /// (where text begins and ends), and a llama's longest text, are copied from the `config.json` that
 /// training began with.
 std::optional<std::string> to_huggingface(const ModelSpec& model,
@@ -62,6 +63,13 @@ enum class Extra {
 /// Names of a chain's parameters and buffers in files of weights, independent of its grain.
 class WeightNames {
  public:
+  /// Prefixes of our names and those of transformers. In blocks "#" stands for the block's number.
+  struct Renaming {
+    std::string_view ours, theirs;
+    bool is_transposed = false;
+    std::string_view rows_key{};
+  };
+
   explicit WeightNames(const ModelSpec& model);
 
   /// Place of tensor `name` in layer `layer` of the chain: "qkv.weight" in "block3.attention" of a
@@ -80,6 +88,7 @@ class WeightNames {
 
  private:
   std::string kind_;
+  std::vector<Renaming> table_;  ///< empty for kinds of our own
   bool is_fine_ = false, is_tied_ = false;
   std::map<std::string, std::string, std::less<>> tied_;  ///< other uses: the first one
 };

@@ -7,6 +7,8 @@
 #include "trireme/core/units.h"
 #include "trireme/io/node.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -52,42 +54,90 @@ struct GptSpec {
   int table_rows() const { return positions.value_or(context); }
 };
 
-/// `model: {kind: llama}`: RMS norm, rotary positions, grouped-query attention, SwiGLU, no biases
-/// (Touvron et al. 2023) but, where asked for, those of queries, keys and values (Qwen team 2024).
+/// `model: {kind: llama}`: a decoder whose parts can be chosen. With their defaults it is a llama:
+/// RMS norms, rotary positions, grouped-query attention, SwiGLU, no biases (Touvron et al. 2023);
+/// docs/models.md says which parts other families of transformers take.
 struct LlamaSpec {
-  int blocks = 6;   ///< 1..10'000
-  int width = 384;  ///< an even multiple of heads
+  int blocks = 6;  ///< 1..10'000
+  int width = 384;
   int heads = 6;
-  std::optional<int> kv_heads;  ///< divides heads; auto: heads
-  std::optional<int> hidden;    ///< of the MLP; auto: 8/3 width, rounded up to a multiple of 32
+  std::optional<int> kv_heads;    ///< divides heads; auto: heads
+  std::optional<int> head_width;  ///< auto: width / heads, which is then a whole number
+  std::optional<int> hidden;      ///< of the MLP; auto: 8/3 width, rounded up to a multiple of 32
   int context = 256;
   int vocabulary = 256;
   bool tied_head = false;
-  bool qkv_bias = false;
-  double norm_epsilon = 1e-5;  ///< 1e-12..1, of the RMS norms
+  bool qkv_bias = false, projection_bias = false, mlp_bias = false;
+  /// Queries, keys and values are one linear layer, `qkv`; gate and up another, `gate_up`.
+  bool fused_linears = false;
+  /// f in down(f(gate) x up): silu | gelu | gelu_tanh (Shazeer 2020).
+  std::string activation = "silu";
+  /// Where the attention and the MLP have RMS norms. before: of their input. after: of their
+  /// result, before it is added to the residual. both.
+  std::string norms = "before";
+  /// RMS norms of queries and keys. none. head: of each head, with one weight for all of them. all:
+  /// of all heads together.
+  std::string qk_norm = "none";
+  bool zero_centered_norms = false;       ///< all RMS norms multiply by 1 + weight
+  double norm_epsilon = 1e-5;             ///< 1e-12..1, of the RMS norms
+  double embedding_scale = 1;             ///< embeddings are multiplied by this
+  double residual_scale = 1;              ///< what is added to the residual is multiplied by this
+  double logits_divisor = 1;              ///< logits are divided by this
+  std::optional<double> attention_scale;  ///< of queries times keys; auto: 1 / sqrt(head width)
+  /// Soft caps of attention scores, after their scale, and of logits, after their divisor: y
+  /// becomes cap x tanh(y / cap). 0: none.
+  double attention_cap = 0, logits_cap = 0;
+  /// Sliding window: how many tokens a token sees, itself included. auto: all before it.
+  std::optional<int> window;
+  std::vector<int> window_blocks;  ///< blocks with the window, from 0; empty: all
   double rope_base = 10'000;
+  double rope_fraction = 1;  ///< 0..1, share of a head's values, the first ones, that are rotated
+  std::vector<int> unrotated_blocks;  ///< blocks without rotary positions, from 0
+  /// Base of rotary positions, unscaled, of the blocks with a window. auto: as in all others.
+  std::optional<double> window_rope_base;
   /// Scaling of rotary positions beyond the context of the first training. none. linear: all
   /// positions are divided by `rope_factor` (Chen et al. 2023). llama3: only of pairs that turn
   /// less than `rope_low_turns` times over `rope_original_context`; unchanged where they turn more
-  /// than `rope_high_turns` times, interpolated in between (Grattafiori et al. 2024).
+  /// than `rope_high_turns` times, interpolated in between by turns (Grattafiori et al. 2024).
+  /// yarn: the same, but interpolated by the pair's number, and the rotated values are multiplied
+  /// by `rope_attention_factor` (Peng et al. 2023).
   std::string rope_scaling = "none";
   double rope_factor = 8;  ///< 1..10'000
   double rope_low_turns = 1, rope_high_turns = 4;
   int rope_original_context = 8192;
-  /// Not a key of a job: sliding window of the weights that a model begins with; longer contexts
-  /// are refused. Nothing: no window.
-  std::optional<int> window;
+  double rope_attention_factor = 1;
   std::string grain = "half_block";
   int loss_chunks = 1;  ///< as in a gpt
   /// Adapters and what is trained, as in a gpt.
   int lora_rank = 0;
   double lora_alpha = 16;
-  std::vector<std::string> lora_targets;  ///< q, k, v, projection, gate, up, down; empty: all
+  /// q, k, v, projection, gate, up, down (with fused linears: qkv, projection, gate_up, down);
+  /// empty: all
+  std::vector<std::string> lora_targets;
   std::vector<std::string> trained;
 
+  bool operator==(const LlamaSpec&) const = default;
+
   int key_value_heads() const { return kv_heads.value_or(heads); }
+  int head_size() const { return head_width.value_or(width / heads); }
   std::int64_t hidden_width() const {
     return hidden ? *hidden : (8 * std::int64_t{width} / 3 + 31) / 32 * 32;
+  }
+  /// Values of a head that are rotated.
+  int rotated_values() const { return static_cast<int>(head_size() * rope_fraction); }
+  double score_scale() const {
+    return attention_scale.value_or(1 / std::sqrt(static_cast<double>(head_size())));
+  }
+  /// The window of a block; nothing: all before a token.
+  std::optional<int> window_of(int block) const {
+    const bool has_one =
+        window_blocks.empty() ||
+        std::find(window_blocks.begin(), window_blocks.end(), block) != window_blocks.end();
+    return has_one ? window : std::nullopt;
+  }
+  bool is_rotated(int block) const {
+    return std::find(unrotated_blocks.begin(), unrotated_blocks.end(), block) ==
+           unrotated_blocks.end();
   }
 };
 

@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,8 @@ struct LayerRecipe {
   /// Its tensor sizes may depend on input values: profiling runs several inputs.
   bool may_vary = false;
   bool has_weights = true;  ///< of a graph's layer: trained ones
+  /// How many tokens its attention lets a token see, itself included; nothing: all before it.
+  std::optional<std::int64_t> window = {};
 };
 
 /// Input of the first layer and target of the last one, for B examples.

@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <string>
 
 namespace trireme::model {
 
@@ -30,6 +31,10 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilo
 
 /// silu(gate) x up (Shazeer 2020). Saves both; silu(gate) is recomputed in backward.
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
+/// The same with at::gelu of this `approximation`.
+at::Tensor geglu(const at::Tensor& gate, const at::Tensor& up, const std::string& approximation);
+/// The same with any activation of config::LlamaSpec: silu | gelu | gelu_tanh.
+at::Tensor gated(const at::Tensor& gate, const at::Tensor& up, const std::string& activation);
 
 /// Returns make(sources). With lean tapes the tape holds the sources instead of the value, and
 /// backward recomputes it: for values that are cheap to compute from values that are saved anyway.

@@ -54,9 +54,6 @@ class LanguageModel {
 
   /// Moves the model to the device.
   void move_to(c10::Device device);
-  /// The attention window of each block: how many tokens a token sees, itself included; nothing:
-  /// all before it. Used by GrowingText alone.
-  void set_windows(const std::vector<std::optional<int>>& windows);
 
   /// Context length: the most tokens that it sees.
   std::int64_t context() const { return context_; }

@@ -25,6 +25,7 @@
 #include <iostream>
 #include <map>
 #include <string_view>
+#include <variant>
 
 namespace trireme::app {
 namespace {
@@ -179,6 +180,10 @@ int export_run(const ExportArguments& arguments, const model::ModelRegistry& own
     std::error_code none;
     if (fs::is_directory(arguments.output, none)) std::cout << " (" << join(files, ", ") << ")";
     std::cout << "\n";
+    const bool is_llama = std::holds_alternative<config::LlamaSpec>(run.job.model);
+    if (is_llama && !arguments.adapters && !config::to_huggingface(run.job.model))
+      std::cout << "note: without a " << kConfig
+                << ", for no family of transformers has all parts of this model together\n";
     if (lacks_origin(run, arguments))
       std::cout << "note: without a tokenizer, for the weights that the run began with, "
                 << visible(run.job.weights)

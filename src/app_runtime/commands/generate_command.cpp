@@ -68,17 +68,14 @@ Speaker speaker_of(const GenerateArguments& arguments, const model::ModelRegistr
                                         "}\ndata: {kind: synthetic}\n"),
                                  arguments.model),
                        {});
-  const config::Sight sight =
-      config::read_sight(io::load(fs::path(arguments.model) / config::kHuggingFaceFile));
   // Rotary positions reach as far as the model was trained for; training has its own context.
   if (auto* const llama = std::get_if<config::LlamaSpec>(&job.model))
-    llama->context = static_cast<int>(sight.tokens);
+    llama->context = static_cast<int>(
+        config::longest_text(io::load(fs::path(arguments.model) / config::kHuggingFaceFile)));
   const model::ChainModel chain = model::make_model(job.model);
-  Speaker speaker{.model = runtime::LanguageModel::of_weights(chain, job.model, job.weights),
-                  .vocabulary = chain.classes,
-                  .bytes_are_tokens = chain.classes == kBytes};
-  speaker.model.set_windows(sight.windows);
-  return speaker;
+  return {.model = runtime::LanguageModel::of_weights(chain, job.model, job.weights),
+          .vocabulary = chain.classes,
+          .bytes_are_tokens = chain.classes == kBytes};
 }
 
 /// Digits with an optional minus, after spaces: "010" means 8 to some programs and 10 to others.

@@ -98,9 +98,9 @@ void add_block(ChainModel& model, const std::string& block, const std::vector<Pa
     together.push_back(part);
     const bool ends = is_fine || i + 1 == parts.size() || parts[i + 1].place != part.place;
     if (!ends) continue;
-    const std::string kind = is_fine ? concat(part.place, ".", part.name) : part.place;
+    const std::string name = is_fine ? concat(part.place, ".", part.name) : part.place;
     model.layers.push_back(
-        layer_of_parts(concat(block, ".", kind), kind, block, std::exchange(together, {})));
+        layer_of_parts(concat(block, ".", name), name, block, std::exchange(together, {})));
   }
 }
 
@@ -159,7 +159,7 @@ Values Norm::into(const std::vector<const Linear*>& layers, const at::Tensor& x,
     has_adapters = has_adapters || layer->lora_A.defined();
     all.push_back({layer->weight, layer->bias});
   }
-  const NormWeights mine{weight, bias, epsilon};
+  const NormWeights mine{factor(), bias, epsilon};
   if (!has_adapters && has_own_norm_linears(x, mine, all))
     return own_norm_linears(x, mine, all, !context.lean_tapes);
   const auto [y, further] = with_input(x, context);
@@ -174,7 +174,7 @@ NormAndInput Norm::with_input(const at::Tensor& x, const Context& context) const
   const auto normed = [type, norm = *this](const at::Tensor& source) {
     NormAndInput both = norm.bias.defined()
                             ? layer_norm_with_input(source, norm.weight, norm.bias, norm.epsilon)
-                            : rms_norm_with_input(source, norm.weight, norm.epsilon);
+                            : rms_norm_with_input(source, norm.factor(), norm.epsilon);
     both.y = both.y.to(type);
     return both;
   };
@@ -183,6 +183,13 @@ NormAndInput Norm::with_input(const at::Tensor& x, const Context& context) const
     RemakingScope::stand_in(both.y, {x},
                             [normed](const Values& source) { return normed(source[0]).y; });
   return both;
+}
+
+at::Tensor Norm::factor() const {
+  // Rounded once: 1 + weight of a bfloat16 weight is as exact as the weight of another norm.
+  return is_zero_centered ? (weight.to(at::promote_types(weight.scalar_type(), at::kFloat)) + 1)
+                                .to(weight.scalar_type())
+                          : weight;
 }
 
 Norm add_norm(const PartBuilder& build, const std::string& name, std::int64_t width,
@@ -195,6 +202,14 @@ Norm add_norm(const PartBuilder& build, const std::string& name, std::int64_t wi
 Norm add_rms_norm(const PartBuilder& build, const std::string& name, std::int64_t width,
                   double epsilon) {
   return {.weight = build.constant(name + ".weight", {width}, 1), .bias = {}, .epsilon = epsilon};
+}
+
+Norm add_zero_centered_rms_norm(const PartBuilder& build, const std::string& name,
+                                std::int64_t width, double epsilon) {
+  return {.weight = build.constant(name + ".weight", {width}, 0),
+          .bias = {},
+          .epsilon = epsilon,
+          .is_zero_centered = true};
 }
 
 namespace {
@@ -212,7 +227,12 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tens
 LayerRecipe layer_of_parts(std::string name, std::string kind, const std::string& block,
                            std::vector<PartRecipe> parts) {
   double work = 0;
-  for (const PartRecipe& part : parts) work += part.work;
+  std::optional<std::int64_t> window;
+  for (const PartRecipe& part : parts) {
+    work += part.work;
+    if (part.window) window = part.window;
+    if (kind.find(part.variant) == std::string::npos) kind += part.variant;
+  }
   const bool is_whole = parts.front().place != parts.back().place;
   return {.name = std::move(name),
           .work = work,
@@ -225,7 +245,8 @@ LayerRecipe layer_of_parts(std::string name, std::string kind, const std::string
             }
             return layer;
           },
-          .kind = std::move(kind)};
+          .kind = std::move(kind),
+          .window = window};
 }
 
 }  // namespace

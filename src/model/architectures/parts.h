@@ -8,7 +8,9 @@
 #include "trireme/model/chain.h"
 #include "trireme/model/past.h"
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -75,6 +77,9 @@ struct PartRecipe {
   std::string name;   ///< of a layer with only this part: "qkv"
   double work = 0;    ///< as in LayerRecipe
   std::function<Part(const PartBuilder&)> build;
+  /// What sets it apart from the same part of other blocks, for LayerRecipe::kind: ".windowed".
+  std::string variant = {};
+  std::optional<std::int64_t> window = {};  ///< as in LayerRecipe
 };
 
 /// A layer of one part; `name` is its place.
@@ -82,7 +87,7 @@ LayerRecipe layer_of(std::string name, std::string kind, double work,
                      std::function<Part(const PartBuilder&)> build);
 
 /// Adds a block as one layer, one layer per place, or one per part, by the grain as in
-/// config::GptSpec. Equal blocks must have equal parts.
+/// config::GptSpec. Parts of two blocks that differ must have variants that do.
 void add_block(ChainModel& model, const std::string& block, const std::vector<PartRecipe>& parts,
                const std::string& grain);
 
@@ -126,6 +131,7 @@ Linear add_linear_without_bias(const PartBuilder& build, const std::string& name
 struct Norm {
   at::Tensor weight, bias;
   double epsilon;
+  bool is_zero_centered = false;  ///< multiplies by 1 + weight
 
   at::Tensor operator()(const at::Tensor& x, const Context& context) const;
   /// The output of each of these layers applied to the norm, then x for its other uses.
@@ -134,11 +140,16 @@ struct Norm {
 
  private:
   NormAndInput with_input(const at::Tensor& x, const Context& context) const;
+  /// What it multiplies by, in the weight's type.
+  at::Tensor factor() const;
 };
 
 Norm add_norm(const PartBuilder& build, const std::string& name, std::int64_t width,
               double epsilon);
 Norm add_rms_norm(const PartBuilder& build, const std::string& name, std::int64_t width,
                   double epsilon);
+/// Its weight begins with zeros.
+Norm add_zero_centered_rms_norm(const PartBuilder& build, const std::string& name,
+                                std::int64_t width, double epsilon);
 
 }  // namespace trireme::model

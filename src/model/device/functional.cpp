@@ -5,6 +5,8 @@
 #include "device/device_kernels.h"
 #include "run/saved_tensors.h"
 
+#include "trireme/core/error.h"
+
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -93,6 +95,24 @@ struct SwiGlu : torch::autograd::Function<SwiGlu> {
   }
 };
 
+struct GeGlu : torch::autograd::Function<GeGlu> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& gate,
+                            const at::Tensor& up, const std::string& approximation) {
+    context->save_for_backward({gate, up});
+    context->saved_data["approximation"] = approximation;
+    return at::gelu(gate, approximation).mul_(up);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    const auto saved = context->get_saved_variables();
+    const std::string approximation = context->saved_data["approximation"].toStringRef();
+    const at::Tensor &gate = saved[0], &up = saved[1], &dy = gradients[0];
+    return {at::gelu_backward(dy * up, gate, approximation),
+            at::gelu(gate, approximation).mul_(dy),
+            {}};
+  }
+};
+
 }  // namespace
 
 at::Tensor dropout(const at::Tensor& x, double probability, const Context& context) {
@@ -126,6 +146,16 @@ NormAndInput rms_norm_with_input(const at::Tensor& x, const at::Tensor& weight, 
 
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
   return SwiGlu::apply(gate, up);
+}
+
+at::Tensor geglu(const at::Tensor& gate, const at::Tensor& up, const std::string& approximation) {
+  return GeGlu::apply(gate, up, approximation);
+}
+
+at::Tensor gated(const at::Tensor& gate, const at::Tensor& up, const std::string& activation) {
+  if (activation == "silu") return swiglu(gate, up);
+  ensure(activation == "gelu" || activation == "gelu_tanh", "an activation is silu or a gelu");
+  return geglu(gate, up, activation == "gelu" ? "none" : "tanh");
 }
 
 at::Tensor remade(Values sources, const Context& context,

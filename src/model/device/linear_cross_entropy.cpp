@@ -71,6 +71,16 @@ at::Tensor log_likelihood(at::Tensor& logits_NV, const Targets& targets, bool ne
   return of_target_N1.sum();
 }
 
+/// Caps logits in place: y becomes cap x tanh(y / cap). Returns its slope by y, undefined without a
+/// cap.
+at::Tensor capped(at::Tensor& logits_NV, double cap) {
+  if (cap == 0) return {};
+  const at::Tensor tanh = logits_NV.div_(cap).tanh_();
+  at::Tensor slope = (tanh * tanh).neg_().add_(1);
+  logits_NV.mul_(cap);
+  return slope;
+}
+
 /// Which gradients are needed: a frozen head has none, and its gradient would be the largest.
 struct Wanted {
   bool x = false, weight = false;
@@ -87,11 +97,14 @@ at::Tensor weight_of_row(const at::Tensor& share, const at::Tensor& rows) {
 /// The loss of all rows at once; the products are computed in the backward.
 struct WholeLoss : torch::autograd::Function<WholeLoss> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x_NC,
-                            const at::Tensor& weight_VC, const Targets& targets, Wanted wanted) {
+                            const at::Tensor& weight_VC, const Targets& targets, Wanted wanted,
+                            double cap) {
     const at::ScalarType type = product_type(x_NC);
     const at::Tensor x = x_NC.to(type), weight = weight_VC.to(type);
     at::Tensor logits = at::matmul(x, weight.t());
+    const at::Tensor slope = capped(logits, cap);
     at::Tensor loss = log_likelihood(logits, targets, wanted.any());
+    if (slope.defined()) logits.mul_(slope);
     if (wanted.any())
       context->save_for_backward({wanted.weight ? x : at::Tensor(),
                                   wanted.x ? weight : at::Tensor(), logits, targets.share});
@@ -109,14 +122,14 @@ struct WholeLoss : torch::autograd::Function<WholeLoss> {
       // g is as large as the logits, the largest tensor of all: its product is not deferred.
       of_weight = gradient_by_product(edges->next_edge(1), g, x * scale, ProductTime::kAtOnce);
     }
-    return {of_x, of_weight, {}, {}};
+    return {of_x, of_weight, {}, {}, {}};
   }
 };
 
 struct ChunkedLoss : torch::autograd::Function<ChunkedLoss> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x_NC,
                             const at::Tensor& weight_VC, const Targets& targets,
-                            std::int64_t chunks, Wanted wanted) {
+                            std::int64_t chunks, Wanted wanted, double cap) {
     const at::ScalarType type = product_type(x_NC), sums = sum_type(x_NC);
     const std::int64_t rows = x_NC.size(0), part = (rows + chunks - 1) / chunks;
     const at::Tensor share = weight_of_row(targets.share, x_NC);
@@ -131,7 +144,9 @@ struct ChunkedLoss : torch::autograd::Function<ChunkedLoss> {
       at::Tensor logits = at::matmul(x, weight.t());
       const Targets part_of_them{.classes_N = targets.classes_N.narrow(0, begin, count),
                                  .share = targets.share};
+      const at::Tensor slope = capped(logits, cap);
       likelihood.add_(log_likelihood(logits, part_of_them, wanted.any()));
+      if (slope.defined()) logits.mul_(slope);
       const at::Tensor& g = logits;
       if (wanted.x) x_gradient.narrow(0, begin, count).copy_(at::matmul(g, weight).mul_(share));
       if (wanted.weight) weight_gradient.add_(at::matmul(g.t(), x * share));
@@ -145,19 +160,21 @@ struct ChunkedLoss : torch::autograd::Function<ChunkedLoss> {
     const auto scaled = [&](const at::Tensor& gradient) {
       return gradient.defined() ? gradient * gradients[0] : gradient;
     };
-    return {scaled(saved[0]), scaled(saved[1]), {}, {}, {}};
+    return {scaled(saved[0]), scaled(saved[1]), {}, {}, {}, {}};
   }
 };
 
 }  // namespace
 
 at::Tensor linear_cross_entropy(const at::Tensor& x_NC, const at::Tensor& weight_VC,
-                                const Targets& targets, int chunks) {
+                                const Targets& targets, int chunks, double cap) {
   const bool differentiates = at::GradMode::is_enabled();
   const Wanted wanted{.x = differentiates && x_NC.requires_grad(),
                       .weight = differentiates && weight_VC.requires_grad()};
-  if (chunks > 1) return ChunkedLoss::apply(x_NC, weight_VC, targets, std::int64_t{chunks}, wanted);
-  if (is_narrow(product_type(x_NC))) return WholeLoss::apply(x_NC, weight_VC, targets, wanted);
+  if (chunks > 1)
+    return ChunkedLoss::apply(x_NC, weight_VC, targets, std::int64_t{chunks}, wanted, cap);
+  if (cap > 0 || is_narrow(product_type(x_NC)))
+    return WholeLoss::apply(x_NC, weight_VC, targets, wanted, cap);
   const at::Tensor logits = at::linear(x_NC, weight_VC);
   if (!targets.share.defined()) return at::cross_entropy_loss(logits, targets.classes_N);
   return at::cross_entropy_loss(logits, targets.classes_N, {}, at::Reduction::Sum, kMasked) *

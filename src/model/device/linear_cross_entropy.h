@@ -21,7 +21,9 @@ struct Targets {
 /// more temporarily, and read and write them three times as often. With several parts each part's
 /// gradients are computed right after its loss, while its logits exist: the same work as forward
 /// plus backward, and the tape holds the gradients of x and the weight instead of N x V values.
+///
+/// With a soft `cap` above 0 logits y become cap x tanh(y / cap); the tape is as in bfloat16.
 at::Tensor linear_cross_entropy(const at::Tensor& x_NC, const at::Tensor& weight_VC,
-                                const Targets& targets, int chunks);
+                                const Targets& targets, int chunks, double cap = 0);
 
 }  // namespace trireme::model

@@ -11,7 +11,6 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <map>
 #include <set>
@@ -45,9 +44,9 @@ LanguageModel::LanguageModel(const model::ChainModel& model) : context_(model.in
   for (int number = 1; number <= model.length(); ++number) {
     const model::LayerRecipe& recipe = model.layers[static_cast<std::size_t>(number - 1)];
     names_.push_back(recipe.name);
+    windows_.push_back(recipe.window);
     layers_.push_back(recipe.build(model::Seeds(0, number)));
   }
-  windows_.resize(layers_.size());
   share_ties();
 }
 
@@ -95,18 +94,6 @@ void LanguageModel::move_to(c10::Device device) {
   for (const auto& layer : layers_) model::move_to(device, *layer);
   share_ties();
   device_ = device;
-}
-
-void LanguageModel::set_windows(const std::vector<std::optional<int>>& windows) {
-  for (std::size_t i = 0; i < names_.size(); ++i) {
-    constexpr std::string_view kBlock = "block";
-    std::string_view name = names_[i];
-    if (!name.starts_with(kBlock)) continue;
-    name.remove_prefix(kBlock.size());
-    std::size_t block = 0;
-    std::from_chars(name.data(), name.data() + name.size(), block);
-    windows_[i] = windows.at(block);
-  }
 }
 
 model::Values LanguageModel::on_device(std::span<const std::int64_t> tokens) const {

@@ -124,7 +124,7 @@ bool ExtraTensors::are_angles(const std::string& name) const {
   const auto* const llama = std::get_if<config::LlamaSpec>(&model_);
   if (llama == nullptr) return false;
   const at::Tensor there = read(name);
-  const int width = llama->width / llama->heads;
+  const int width = llama->rotated_values();
   // Files have angles in the type of the weights, and before scaling, which config.json has.
   const at::Tensor pairs = at::arange(0, width, 2, at::kDouble) / static_cast<double>(width);
   const at::Tensor here = at::exp(pairs * -std::log(llama->rope_base));
