@@ -92,7 +92,8 @@ constexpr auto kFamilies = std::to_array<Family>(
       .has_attention_bias = true,
       .has_mlp_bias = true,
       .rope = {.base = 2'000'000},
-      .keys = "sliding_window use_sliding_window layer_types no_rope_layers no_rope_layer_interval",
+      .keys = "sliding_window use_sliding_window layer_types max_window_layers no_rope_layers "
+              "no_rope_layer_interval",
       .read = read_smollm3,
       .write = write_smollm3},
      {.model_type = "phi3",

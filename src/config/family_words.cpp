@@ -130,7 +130,7 @@ void read_gemma2(const ForeignConfig& config, LlamaSpec& into) {
   };
   config.require(kBidirectional, {"false"});
   into.embedding_scale = std::sqrt(into.width);
-  into.attention_scale = 1 / std::sqrt(config.number(kQueryScalar, 256));
+  into.attention_scale = 1 / std::sqrt(config.whole(kQueryScalar, 256));
   into.attention_cap = cap(kAttentionCap, 50);
   into.logits_cap = cap(kLogitsCap, 30);
   const auto types = read_layer_types(config, into.blocks);
@@ -151,7 +151,7 @@ void write_gemma2(const LlamaSpec& spec, io::Json& into) {
 void read_gemma3(const ForeignConfig& config, LlamaSpec& into) {
   config.require(kBidirectional, {"false"});
   into.embedding_scale = std::sqrt(into.width);
-  into.attention_scale = 1 / std::sqrt(config.number(kQueryScalar, 256));
+  into.attention_scale = 1 / std::sqrt(config.whole(kQueryScalar, 256));
   if (const auto cap = config.find(kAttentionCap))
     cap->fail(concat("is ", cap->text(),
                      ", must be null: transformers do not cap the attention of a gemma 3"));

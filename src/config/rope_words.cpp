@@ -27,7 +27,7 @@ constexpr double kYarnHighTurns = 32;
 
 /// The map of scaling, by either of its names.
 std::optional<io::Node> parameters_of(const ForeignConfig& config);
-void read_parameters(const ForeignConfig& config, const ForeignConfig& rope, const RopeWords& words,
+void read_parameters(const ForeignConfig& config, const io::Node& node, const RopeWords& words,
                      LlamaSpec& into);
 void read_by_layer(const ForeignConfig& config, const RopeWords& words, LlamaSpec& into);
 void read_fraction(const ForeignConfig& config, const RopeWords& words, LlamaSpec& into);
@@ -44,8 +44,7 @@ void read_rope(const ForeignConfig& config, const RopeWords& words, LlamaSpec& i
   if (words.is_by_layer) {
     read_by_layer(config, words, into);
   } else if (const auto node = parameters_of(config)) {
-    require_flat(*node);
-    read_parameters(config, ForeignConfig(*node), words, into);
+    read_parameters(config, *node, words, into);
   }
 }
 
@@ -90,33 +89,31 @@ void require_flat(const io::Node& rope) {
 
 void read_by_layer(const ForeignConfig& config, const RopeWords& words, LlamaSpec& into) {
   into.window_rope_base = config.number(kWindowBase, kDefaultWindowBase);
-  if (const auto older = config.find(kScaling)) {
-    require_flat(*older);
-    read_parameters(config, ForeignConfig(*older), words, into);
-  }
+  if (const auto older = config.find(kScaling)) read_parameters(config, *older, words, into);
   const auto newer = config.find(kParameters);
   if (!newer) return;
   for (const auto& [kind, node] : newer->entries()) {
     if (node.kind() != io::Node::Kind::kMap || (kind != kFull && kind != kSliding))
       node.fail(concat("is ", node.found(), ", must be the parameters of ", kFull, " or of ",
                        kSliding, ": this family has them by kind of layer"));
-    require_flat(node);
-    const ForeignConfig rope(node);
     if (kind == kFull) {
-      read_parameters(config, rope, words, into);
+      read_parameters(config, node, words, into);
     } else {
+      const ForeignConfig rope(node);
       rope.require("rope_type", {"default"});
       into.window_rope_base = rope.number(kBase, *into.window_rope_base);
     }
   }
 }
 
-void read_parameters(const ForeignConfig& config, const ForeignConfig& rope, const RopeWords& words,
+void read_parameters(const ForeignConfig& config, const io::Node& node, const RopeWords& words,
                      LlamaSpec& into) {
-  read_fraction(rope, words, into);
-  into.rope_base = rope.number(kBase, into.rope_base);
+  const ForeignConfig rope(node);
   const std::string key = rope.find("rope_type") ? "rope_type" : "type";
   rope.require(key, split(words.kinds, ' '));
+  require_flat(node);
+  read_fraction(rope, words, into);
+  into.rope_base = rope.number(kBase, into.rope_base);
   const std::string kind = rope.find(key) ? rope.find(key)->text() : "default";
   if (kind == "default") return;
   into.rope_scaling = kind;

@@ -273,8 +273,10 @@ INSTANTIATE_TEST_SUITE_P(
                 "hidden_act is relu2, but only silu or swish or gelu"},
         Refused{"rope", R"({"model_type": "llama", "rope_scaling": {"rope_type": "longrope"}})",
                 "rope_scaling.rope_type is longrope, but only default or linear or llama3 or yarn"},
-        Refused{"rope_of_phi3", R"({"model_type": "phi3", "rope_scaling": {"type": "longrope"}})",
-                "rope_scaling.type is longrope, but only default is supported here"},
+        Refused{
+            "rope_of_phi3",
+            R"({"model_type": "phi3", "rope_scaling": {"type": "longrope", "short_factor": [1]}})",
+            "rope_scaling.type is longrope, but only default is supported here"},
         Refused{"untruncated_yarn",
                 R"({"model_type": "qwen3", "rope_scaling": {"rope_type": "yarn", "factor": 4,
                     "original_max_position_embeddings": 32768, "truncate": false}})",

@@ -36,6 +36,20 @@ WITH_WINDOWS = {
                                                           max_window_layers=1, **rope(200.0), **LLAMA)),
 }
 
+MORE = dict(num_key_value_heads=1, pad_token_id=None, **LLAMA)
+FAMILIES = {
+    "qwen3": dict(head_dim=12, **rope(200.0)),
+    "olmo2": rope(100.0),
+    "granite": dict(embedding_multiplier=3.0, residual_multiplier=0.4, attention_multiplier=0.2, logits_scaling=1.5, **rope(100.0)),
+    "smollm3": dict(no_rope_layers=[1, 0], use_sliding_window=True, sliding_window=5, tie_word_embeddings=False, **rope(100.0)),
+    "phi3": dict(rope_parameters={"rope_theta": 100.0, "rope_type": "default", "partial_rotary_factor": 0.5}, sliding_window=5),
+    "gemma": dict(head_dim=12, **rope(100.0)),
+    "gemma2": dict(head_dim=12, query_pre_attn_scalar=10, sliding_window=5, attn_logit_softcapping=2.0, final_logit_softcapping=1.5, **rope(100.0)),
+    "gemma3_text": dict(head_dim=12, query_pre_attn_scalar=10, sliding_window=5, sliding_window_pattern=2,
+                        rope_parameters={"full_attention": {"rope_type": "default", "rope_theta": 100.0},
+                                         "sliding_attention": {"rope_type": "default", "rope_theta": 20.0}}),
+}
+
 ADAPTERS = {
     "gpt2": LoraConfig(r=3, lora_alpha=6, target_modules=["attn.c_attn", "mlp.c_proj"], fan_in_fan_out=True),
     "llama": LoraConfig(r=2, lora_alpha=5, target_modules=["q_proj", "v_proj", "o_proj", "down_proj"]),
@@ -66,6 +80,11 @@ with torch.no_grad():
         model = make().eval().double()
         make_up(model.named_parameters())
         go_on(name, model)
+    for name, words in FAMILIES.items():
+        config = transformers.AutoConfig.for_model(name, **{**MORE, **words})
+        model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval().double()
+        make_up(model.named_parameters())
+        say(name, model)
     for name, make in MODELS.items():
         model = make().eval().double()
         make_up(model.named_parameters())

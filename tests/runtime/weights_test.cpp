@@ -9,6 +9,7 @@
 
 #include "trireme/checkpoint/tensor_file.h"
 #include "trireme/checkpoint/tensor_set.h"
+#include "trireme/config/huggingface.h"
 #include "trireme/core/text.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -93,6 +94,60 @@ std::vector<Vector> vectors() {
   return all;
 }
 
+/// The model of a config.json, with the sizes of vector_llama() but one head of keys and values.
+config::ModelSpec family(const std::string& type, const std::string& words) {
+  return config::read_huggingface(io::parse(concat(R"({"model_type": ")", type, R"(",
+      "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
+      "intermediate_size": 24, "max_position_embeddings": 32, "vocab_size": 16, )",
+                                                   words, "}"),
+                                            "w/config.json"));
+}
+
+/// Printed by huggingface_vectors.py, too: one model of each further family of decoders.
+std::vector<Vector> families() {
+  return {
+      {"qwen3",
+       family("qwen3", R"("head_dim": 12, "rope_theta": 200.0)"),
+       {0.0465, 1.02301, 0.36885, -0.87325, -0.7234, 0.57954, 0.9587, -0.1903, -1.03596, -0.23031,
+        0.94245, 0.61296, -0.69359, -0.89456, 0.33039, 1.0287}},
+      {"olmo2",
+       family("olmo2", R"("rope_theta": 100.0)"),
+       {0.29698, 1.74886, 0.41307, -1.58115, -1.05504, 1.1528, 1.52308, -0.53441, -1.74006,
+        -0.17207, 1.6702, 0.85019, -1.32501, -1.38815, 0.76141, 1.69729}},
+      {"granite",
+       family(
+           "granite",
+           R"("embedding_multiplier": 3.0, "residual_multiplier": 0.4, "attention_multiplier": 0.2, "logits_scaling": 1.5, "rope_theta": 100.0)"),
+       {0.5358, 1.65965, 0.13803, -1.60361, -0.78912, 1.28322, 1.31012, -0.7513, -1.61515, 0.09553,
+        1.65394, 0.57598, -1.42009, -1.15255, 0.95214, 1.53913}},
+      {"smollm3",
+       family(
+           "smollm3",
+           R"("no_rope_layers": [1, 0], "use_sliding_window": true, "sliding_window": 5, "tie_word_embeddings": false, "rope_theta": 100.0)"),
+       {0.73934, 2.02287, 0.08196, -1.98959, -0.88976, 1.62834, 1.55088, -0.99867, -1.95635,
+        0.20437, 2.03932, 0.62361, -1.78613, -1.3488, 1.2385, 1.85165}},
+      {"phi3",
+       family("phi3", R"("partial_rotary_factor": 0.5, "sliding_window": 5, "rope_theta": 100.0)"),
+       {-0.3767, 0.16734, 0.44465, 0.01319, -0.43929, -0.19154, 0.36153, 0.33833, -0.22416,
+        -0.42934, 0.04985, 0.44958, 0.13269, -0.3957, -0.29335, 0.2766}},
+      {"gemma",
+       family("gemma", R"("head_dim": 12, "rope_theta": 100.0)"),
+       {2.12155, 1.03157, -1.70273, -1.72289, 1.00322, 2.13021, -0.13833, -2.18637, -0.74936,
+        1.88212, 1.51352, -1.26762, -2.02819, 0.44416, 2.20852, 0.45252}},
+      {"gemma2",
+       family(
+           "gemma2",
+           R"("head_dim": 12, "query_pre_attn_scalar": 10, "sliding_window": 5, "attn_logit_softcapping": 2.0, "final_logit_softcapping": 1.5, "rope_theta": 100.0)"),
+       {1.44815, 1.04017, -1.39799, -1.36665, 1.17302, 1.44169, -0.37379, -1.45241, -0.78768,
+        1.42429, 1.30209, -1.28828, -1.4274, 0.73772, 1.45271, 0.43808}},
+      {"gemma3_text",
+       family(
+           "gemma3_text",
+           R"("head_dim": 12, "query_pre_attn_scalar": 10, "sliding_window": 5, "sliding_window_pattern": 2, "rope_theta": 100.0, "rope_local_base_freq": 20.0)"),
+       {2.69362, 1.29326, -2.16854, -2.1737, 1.286, 2.69583, -0.19146, -2.77357, -0.93463, 2.3941,
+        1.90666, -1.61997, -2.56439, 0.57881, 2.79939, 0.55777}}};
+}
+
 class OfHuggingFace : public testing::TestWithParam<Vector> {};
 
 TEST_P(OfHuggingFace, WeightsMeanTheSameHere) {
@@ -109,6 +164,8 @@ TEST_P(OfHuggingFace, WeightsMeanTheSameHere) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, OfHuggingFace, testing::ValuesIn(vectors()),
+                         [](const auto& each) { return each.param.name; });
+INSTANTIATE_TEST_SUITE_P(Families, OfHuggingFace, testing::ValuesIn(families()),
                          [](const auto& each) { return each.param.name; });
 
 struct Circle {
@@ -140,6 +197,10 @@ std::vector<Circle> circles() {
            .after = {.cut = {2}}},
           {.name = "gpt_two_replicas", .model = small_gpt(), .after = {.replicas = 2}},
           {.name = "llama", .model = llama},
+          {.name = "gemma2", .model = family("gemma2", R"("head_dim": 12, "sliding_window": 5)")},
+          {.name = "phi3_from_two_stages",
+           .model = family("phi3", R"("sliding_window": 5)"),
+           .before = {.cut = {3}}},
           {.name = "vit", .model = vit},
           {.name = "resnet", .model = resnet},
           {.name = "mlp", .model = small_mlp(), .after = {.cut = {2}}}};
