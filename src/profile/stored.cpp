@@ -5,8 +5,8 @@
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/device/cuda_library.h"
-#include "trireme/io/library.h"
 #include "trireme/io/file.h"
+#include "trireme/io/library.h"
 #include "trireme/io/node.h"
 
 #include <torch/version.h>
