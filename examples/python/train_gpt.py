@@ -1,4 +1,4 @@
-"""A small GPT of torch modules, trained on the bytes of this file in half of its memory.
+"""A small GPT of torch modules, trained on the bytes of this file in about half of its memory.
 
     python examples/python/train_gpt.py
     mpirun -n 2 python examples/python/train_gpt.py
@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 import trireme
 
-WIDTH, HEADS, BLOCKS, CONTEXT, BYTES = 128, 4, 4, 128, 256
+WIDTH, HEADS, BLOCKS, CONTEXT, BYTES = 64, 4, 4, 64, 256
 
 
 class Embedding(nn.Module):
@@ -63,8 +63,8 @@ class Text(torch.utils.data.Dataset):
 if __name__ == "__main__":
     chain = trireme.Chain([Embedding, *[Block] * BLOCKS, Head])
     job = {
-        "train": {"steps": 30, "batch": 16, "micro_batch": 4, "optimizer": {"learning_rate": 0.001}},
-        "memory": {"device_budget": "24MiB", "host_budget": "1GiB"},
+        "train": {"steps": 30, "batch": 16, "micro_batch": 4, "optimizer": {"learning_rate": 0.003}},
+        "memory": {"device_budget": "4608KiB", "host_budget": "1GiB"},
         "report": {"directory": "runs/train_gpt"},
     }
     run = trireme.train(job, chain, data=Text(__file__))

@@ -132,8 +132,8 @@ TEST(Job, RefusesBrokenData) {
   const std::string model = "model: {kind: gpt}\n";
   expect_refusals_of_jobs(
       {{model + "data: {kind: texts, files: [x]}",
-        "2: data.kind is texts, must be one of text, tokens, documents, images, synthetic (did you "
-        "mean 'text'?)"},
+        "2: data.kind is texts, must be one of text, tokens, documents, images, synthetic, own "
+        "(did you mean 'text'?)"},
        {model + "data: {files: x}", "2: data.files is x, must be a list"},
        {model + "data: {files: [[x]]}", "2: data.files[0] is a list, must be text"},
        {model + "data: {files: [x], validation_fraction: 0.6}",
