@@ -69,11 +69,14 @@ class Chain:
         masked_targets: bool = False,
         name: str = "python",
     ):
+        if isinstance(layers, nn.Module) and not isinstance(layers, (nn.Sequential, nn.ModuleList)):
+            raise InputError(f"layers is a {type(layers).__name__}, must be a list of layers: Chain([first, ..., last])")
         self._layers = list(layers)
         if not self._layers:
             raise InputError("a chain has at least one layer")
         for number, layer in enumerate(self._layers, 1):
-            if not isinstance(layer, (nn.Module, Layer)) and not callable(layer):
+            makes = layer.make if isinstance(layer, Layer) else layer
+            if not isinstance(layer, nn.Module) and not callable(makes):
                 raise InputError(f"layer {number} is a {type(layer).__name__}, must be a torch.nn.Module, or a callable that builds one")
         if takes not in ("tokens", "vectors", "images"):
             raise InputError(f"takes is {takes!r}, must be 'tokens', 'vectors' or 'images'")

@@ -36,12 +36,23 @@ class Examples:
 
     def example(self, number: int) -> tuple[torch.Tensor, torch.Tensor]:
         element = self._data[number]
+        try:
+            return self._example_of(element, number)
+        except InputError:
+            raise
+        except (TypeError, ValueError, IndexError, KeyError, RuntimeError) as error:
+            wanted = "T + 1 tokens, a pair (input, target) or a mapping with input_ids" if self._takes == "tokens" else "a pair (input, target)"
+            raise InputError(f"element {number} of {self.name} is a {type(element).__name__}, of which no tensors can be made ({error}), must be {wanted}") from error
+
+    def _example_of(self, element: Any, number: int) -> tuple[torch.Tensor, torch.Tensor]:
         if isinstance(element, (tuple, list)) and len(element) == 2 and self._is_pair(element):
             return torch.as_tensor(element[0]), torch.as_tensor(element[1])
         if self._takes != "tokens":
             raise InputError(f"element {number} of {self.name} is a {type(element).__name__}, must be a pair (input, target)")
         ids, labels = (element["input_ids"], element.get("labels")) if hasattr(element, "keys") else (element, None)
         tokens = torch.as_tensor(ids)
+        if tokens.dim() != 1:
+            raise InputError(f"element {number} of {self.name} has sizes {tuple(tokens.shape)}, must be T + 1 tokens")
         return tokens[:-1], (tokens if labels is None else torch.as_tensor(labels))[1:]
 
     def example_sizes(self) -> tuple[int, ...]:

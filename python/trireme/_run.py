@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Union
@@ -98,6 +99,8 @@ def train(
     Ctrl-C, with a checkpoint if there are some; Error for all else. What `data` or `on_step` raise comes out as it is.
     Under mpirun the error of a rank is printed and ends the processes of all.
     """
+    if on_step is not None and not callable(on_step):
+        raise InputError(f"on_step is a {type(on_step).__name__}, must be a function of a trireme.Step")
     given = _read(job, chain, data)
     examples = None
     if data is not None:
@@ -121,6 +124,7 @@ def plan(chain: Chain | None = None, memory: str | int | None = None, *, job: Jo
     Raises as train() does: DoesNotFit has `least_budget`.
     """
     asked = {} if job is None else job
+    _require_chain(chain)
     if isinstance(asked, Mapping):
         asked = {**asked, "data": {"kind": "synthetic", **asked.get("data", {})}}  # which are not read
         if memory is not None:
@@ -142,6 +146,9 @@ def run(*arguments: str) -> int:
 
 def _read(job: Job, chain: Chain | None, data: MapStyle | None) -> tuple[str, str | None, list[str]]:
     """The job's file, and settings that replace what it says; or a name for messages and the job's text."""
+    _require_chain(chain)
+    if not isinstance(job, (Mapping, str, os.PathLike)):
+        raise InputError(f"job is a {type(job).__name__}, must be a mapping of sections, or the path of a YAML file")
     if not isinstance(job, Mapping):
         settings = [*(["model.kind=python"] if chain is not None else []), *(["data.kind=own"] if data is not None else [])]
         return os.fspath(job), None, settings
@@ -150,7 +157,21 @@ def _read(job: Job, chain: Chain | None, data: MapStyle | None) -> tuple[str, st
         raise InputError(f"job['model'] is {sections['model']}, and a chain is given: leave one of them out")
     if data is not None:
         sections["data"] = {**_OWN_DATA, **sections.get("data", {})}
-    return "python", json.dumps(sections, indent=1, default=os.fspath), []
+    return "python", json.dumps(sections, indent=1, default=_plain), []
+
+
+def _plain(value: Any) -> Any:
+    """A value of a job as JSON has it: paths, and numbers of numpy and torch."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        return value.item()
+    raise InputError(f"the job has {value!r}, a {type(value).__name__}, must have texts, numbers, paths, lists and mappings")
+
+
+def _require_chain(chain: Any) -> None:
+    if chain is not None and not isinstance(chain, Chain):
+        raise InputError(f"chain is a {type(chain).__name__}, must be a trireme.Chain: trireme.Chain([first, ..., last], takes=...)")
 
 
 def _kinds(chain: Chain | None) -> dict[str, Callable[[dict[str, Any]], Chain]]:
@@ -188,9 +209,25 @@ def _imported(path: Path) -> Any:
     return module
 
 
+_one_at_a_time = threading.Lock()
+
+
 @contextlib.contextmanager
 def _as_it_was() -> Iterator[None]:
-    """What a run sets in the process, and its end gives back."""
+    """What a run sets in the process, and its end gives back. There is one run of a process at a time."""
+    if torch.is_inference_mode_enabled():
+        raise InputError("torch.inference_mode() is active, under which nothing can be trained: leave it first")
+    if not _one_at_a_time.acquire(blocking=False):
+        raise InputError("another run of this process is under way, which this was called inside of, or by another thread: call it when that has ended")
+    try:
+        with _state_as_it_was():
+            yield
+    finally:
+        _one_at_a_time.release()
+
+
+@contextlib.contextmanager
+def _state_as_it_was() -> Iterator[None]:
     threads = torch.get_num_threads()
     state = torch.random.get_rng_state()
     # The collector passes over what is there: it looks at what layers make, when a budget is reached.

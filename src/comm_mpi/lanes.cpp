@@ -200,7 +200,7 @@ void Lanes::part_ended(const MessagePtr& message, const Completion& completion,
     if (message->parts_left == 0) conclude_send(message);
     return;
   }
-  // A message shorter than expected leaves requests behind, which must not receive the next
+  // A message shorter than expected leaves requests, which must not receive the next
   // message's bytes. Parts may end in any order: a small last one often overtakes the others.
   const bool is_short = message->parts_left > 0 && completion.bytes < expected;
   if (is_short && !completion.cancelled && message->part_problem.empty()) {

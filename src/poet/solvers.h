@@ -1,4 +1,4 @@
-// The solvers behind solve(), and what they share.
+// The solvers of solve(), and what they share.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

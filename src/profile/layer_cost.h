@@ -24,7 +24,7 @@ struct Subject {
   model::InputGradient input_gradient{};
 };
 
-/// Bytes of all distinct storages behind `values`.
+/// Bytes of all distinct storages of `values`.
 Bytes held_by(const model::Values& values);
 /// Bytes of the copy of a layer's buffers that a recomputed forward holds, so that their change can
 /// be undone.

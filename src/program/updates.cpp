@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/program/updates.h"
 
-#include "behind.h"
-
 #include "trireme/program/weight_uses.h"
 
 #include <algorithm>
@@ -15,6 +13,12 @@ namespace trireme::program {
 namespace {
 
 using Actions = std::vector<Action>;
+
+/// The index after the action and after the send of its result, if there is one.
+std::size_t after(const Actions& actions, std::size_t action) {
+  const std::size_t next = action + 1;
+  return next < actions.size() && is_send(actions[next].op) ? next + 1 : next;
+}
 
 /// Indices in a rank's list, before which actions are inserted.
 using Places = std::vector<std::size_t>;
@@ -46,7 +50,7 @@ UpdatePlaces::UpdatePlaces(const Actions& actions, const std::vector<int>& layer
   std::map<int, std::size_t> of_layer;
   for (std::size_t i = 0; i < actions.size(); ++i) {
     const Action& action = actions[i];
-    if (is_backward() && action.op == Op::kBackward) of_layer[action.layer] = behind(actions, i);
+    if (is_backward() && action.op == Op::kBackward) of_layer[action.layer] = after(actions, i);
     if (!is_backward() && is_forward(action.op)) of_layer.emplace(action.layer, i);
   }
   std::vector<std::pair<std::size_t, int>> places;
@@ -66,7 +70,7 @@ Places UpdatePlaces::spread(std::size_t k, std::size_t most) const {
   Places all;
   for (std::size_t i = from; i < to; ++i)
     if (is_backward() ? actions_[i].op == Op::kBackward : is_forward(actions_[i].op))
-      all.push_back(std::min(behind(actions_, i), to));
+      all.push_back(std::min(after(actions_, i), to));
   if (all.empty()) return {places_[k]};
   Places some;
   const std::size_t count = std::min(all.size(), most);

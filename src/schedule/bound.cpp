@@ -39,13 +39,13 @@ struct RankBound {
 
  private:
   Seconds work() const;
-  /// Time that the rank idles at least behind its last pass.
+  /// Time that the rank idles at least after its last pass.
   Seconds after() const;
-  /// Largest times of forwards before its first backward, and of passes behind its last forward or
+  /// Largest times of forwards before its first backward, and of passes after its last forward or
   /// its last backward, that memory allows.
   Seconds most_forwards() const;
-  Seconds most_behind_forward() const;
-  Seconds most_behind_backward() const;
+  Seconds most_after_forward() const;
+  Seconds most_after_backward() const;
 };
 
 Ways ways_of(const Workload& workload);
@@ -128,18 +128,18 @@ Seconds RankBound::after() const {
 }
 
 /// Nothing but forwards runs before the first backward of the rank, which is of its last chunk, and
-/// no more of them than fit. Behind its last forward, which is of its last chunk, too, it runs
-/// backwards and W's of what it then holds; behind its last backward, of its first chunk, W's
+/// no more of them than fit. After its last forward, which is of its last chunk, too, it runs
+/// backwards and W's of what it then holds; after its last backward, of its first chunk, W's
 /// alone. It waits for the rest of the ways there and home.
 Seconds RankBound::of_work() const {
   const std::size_t first = chunks.front();
   const std::size_t last = chunks.back();
   const Seconds before = std::max(ways.forward[first], ways.backward[last] - most_forwards());
-  const Seconds behind_backward =
-      std::max(after(), ways.home[first] - costs(first).backward - most_behind_backward());
+  const Seconds after_backward =
+      std::max(after(), ways.home[first] - costs(first).backward - most_after_backward());
   const Seconds home = ways.turn[last] - costs(last).forward + ways.home[last];
-  const Seconds behind = std::max(behind_backward, home - most_behind_forward());
-  const Seconds alternating = before + work() + behind;
+  const Seconds rest = std::max(after_backward, home - most_after_forward());
+  const Seconds alternating = before + work() + rest;
   // All forwards may run before the first backward where they fit: the two waits are then the same.
   Bytes all;
   Seconds forwards{};
@@ -150,7 +150,7 @@ Seconds RankBound::of_work() const {
   if (all > room) return alternating;
   const Seconds one_after_the_other =
       std::max(ways.forward[first] + forwards, ways.backward[last]) + work() - forwards +
-      behind_backward;
+      after_backward;
   return std::min(alternating, one_after_the_other);
 }
 
@@ -164,7 +164,7 @@ Seconds RankBound::most_forwards() const {
   return most_worth(items, room - std::max(more, costs(chunks.back()).backward_more));
 }
 
-Seconds RankBound::most_behind_forward() const {
+Seconds RankBound::most_after_forward() const {
   std::vector<Item> items;
   for (const std::size_t c : chunks) {
     const ChunkCosts& chunk = costs(c);
@@ -174,7 +174,7 @@ Seconds RankBound::most_behind_forward() const {
   return most_worth(items, room - costs(chunks.back()).forward_more);
 }
 
-Seconds RankBound::most_behind_backward() const {
+Seconds RankBound::most_after_backward() const {
   std::vector<Item> items;
   for (const std::size_t c : chunks)
     items.push_back({costs(c).pending, costs(c).weights, workload.micro_batches});

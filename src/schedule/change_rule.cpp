@@ -74,7 +74,7 @@ class RuleChanger {
           std::clamp(rule.most_in_flight[at(c)] + by, 1, instance_.micro_batches);
   }
 
-  /// W's of a stretch so long behind the backwards, or where nothing else can run.
+  /// W's of a stretch that long after the backwards, or where nothing else can run.
   void defer_weights(Rule& rule) {
     const auto [first, last] = stretch();
     const bool is_last = random_.below(2) == 0;

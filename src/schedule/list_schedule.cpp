@@ -18,11 +18,11 @@ ListScheduler::ListScheduler(const Instance& instance)
         std::max(home[kBackwardPhase], chunk.time[kBackwardPhase] + before.message - before.ahead +
                                            home_[at(c - 1)][kBackwardPhase]);
   }
-  Ticks behind = home_.back()[kBackwardPhase];
+  Ticks after = home_.back()[kBackwardPhase];
   for (int c = instance.length(); c-- > 0;) {
-    behind += instance.chunk(c).time[kForwardPhase];
-    home_[at(c)][kForwardPhase] = behind;
-    if (c > 0) behind += instance.chunk(c - 1).message;
+    after += instance.chunk(c).time[kForwardPhase];
+    home_[at(c)][kForwardPhase] = after;
+    if (c > 0) after += instance.chunk(c - 1).message;
   }
   for (int rank = 0; rank < instance.ranks; ++rank) {
     Ticks work = 0;

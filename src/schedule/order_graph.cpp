@@ -149,9 +149,9 @@ void OrderGraph::connect(const std::vector<int>& sent, int first, int last) {
     renumbered_.push_back(sent[at(number)]);
   }
   for (int number = std::max(0, first - instance_.capacity); number <= last; ++number) {
-    const int behind = number + instance_.capacity;
+    const int later = number + instance_.capacity;
     const int taker = taker_[at(sent[at(number)])];
-    opens_[at(taker)] = behind < size ? sent[at(behind)] : none_;
+    opens_[at(taker)] = later < size ? sent[at(later)] : none_;
     reopened_.push_back(taker);
   }
 }
@@ -168,12 +168,12 @@ bool OrderGraph::sort_again() {
 bool OrderGraph::come_in_order(int pass) {
   if (pass == none_) return true;
   const int before = before_[at(pass)];
-  return put_behind(before, pass) && put_behind(opener_[at(before)], pass);
+  return put_after(before, pass) && put_after(opener_[at(before)], pass);
 }
 
-/// Brings `pass` and what waits for it behind `before`, which it waits for; false where that waits
+/// Brings `pass` and what waits for it after `before`, which it waits for; false where that waits
 /// for it, too. What was in order stays in order.
-bool OrderGraph::put_behind(int before, int pass) {
+bool OrderGraph::put_after(int before, int pass) {
   if (before == none_ || sorted_place_[at(before)] < sorted_place_[at(pass)]) return true;
   const int first = sorted_place_[at(pass)];
   const int last = sorted_place_[at(before)];

@@ -11,9 +11,9 @@ namespace trireme::schedule {
 
 /// For every pass the longest way from the begin of the step to its begin (head) and from its begin
 /// to the end of the step (tail). A pass waits for the one before it on its rank, for a message,
-/// and, behind a pass that sends, for the one that makes room in the stream. A change of
+/// and, after a pass that sends, for the one that makes room in the stream. A change of
 /// a rank's list updates what it must and can be taken back. Passes stay in a topological order, of
-/// which only the part between a moved pass and those that it must come behind is sorted again
+/// which only the part between a moved pass and those that it must come after is sorted again
 /// (after Pearce and Kelly 2006).
 class OrderGraph {
  public:
@@ -58,7 +58,7 @@ class OrderGraph {
   void connect(const std::vector<int>& sent, int first, int last);
   bool sort_again();
   bool come_in_order(int pass);
-  bool put_behind(int before, int after);
+  bool put_after(int before, int after);
   void update_heads();
   void update_tails();
 
@@ -83,7 +83,7 @@ class OrderGraph {
   std::vector<int> group_, micro_batch_, place_;
   std::vector<int> before_, after_;  ///< neighbours on its rank
   std::vector<int> source_, taker_;  ///< whose message it takes, who takes its message
-  std::vector<int> opener_;          ///< what must have begun before a rank goes on behind this one
+  std::vector<int> opener_;          ///< what must have begun before a rank goes on after this one
   std::vector<int> opens_;           ///< the reverse
   std::vector<Ticks> time_, lag_in_, lag_out_, head_, tail_;
   bool has_shared_streams_ = false;

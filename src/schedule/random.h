@@ -22,7 +22,7 @@ class Random {
     return static_cast<int>((high * static_cast<std::uint64_t>(end)) >> 32U);
   }
 
-  /// 2^16 times the binary logarithm of 1/u, u drawn evenly from (0, 1): the bits behind the
+  /// 2^16 times the binary logarithm of 1/u, u drawn evenly from (0, 1): the bits after the
   /// leading one serve as the logarithm of what it leaves (Mitchell 1962), which is off by 0.09 at
   /// most and needs no library whose last digit depends on the machine.
   std::int64_t logarithm() {

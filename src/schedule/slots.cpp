@@ -31,7 +31,7 @@ class Board {
   std::size_t index(Pass::Kind kind, int chunk, int micro_batch) const;
   /// Whether the pass has ended and its message of `message` seconds arrived by `now`, or it is not
   /// part of the lists.
-  bool behind(Pass::Kind kind, int chunk, int micro_batch, double message, double now) const;
+  bool is_after(Pass::Kind kind, int chunk, int micro_batch, double message, double now) const;
   /// Seconds of a message between `chunk` and the next.
   double message(int chunk) const;
 
@@ -129,9 +129,9 @@ bool Board::may_run(const NumberedPass& next, double now) const {
   const auto [kind, chunk] = next.pass;
   const int micro_batch = next.micro_batch;
   if (kind == Pass::Kind::kForward)
-    return behind(kind, chunk - 1, micro_batch, message(chunk - 1), now);
-  return behind(Pass::Kind::kForward, chunk, micro_batch, 0, now) &&
-         behind(kind, chunk + 1, micro_batch, message(chunk), now);
+    return is_after(kind, chunk - 1, micro_batch, message(chunk - 1), now);
+  return is_after(Pass::Kind::kForward, chunk, micro_batch, 0, now) &&
+         is_after(kind, chunk + 1, micro_batch, message(chunk), now);
 }
 
 double Board::length(const NumberedPass& pass) const {
@@ -156,7 +156,7 @@ std::size_t Board::index(Pass::Kind kind, int chunk, int micro_batch) const {
   return row * static_cast<std::size_t>(micro_batches_) + static_cast<std::size_t>(micro_batch);
 }
 
-bool Board::behind(Pass::Kind kind, int chunk, int micro_batch, double message, double now) const {
+bool Board::is_after(Pass::Kind kind, int chunk, int micro_batch, double message, double now) const {
   if (chunk < 0 || chunk >= chunks_) return true;
   const double end = ends_[index(kind, chunk, micro_batch)];
   return end == kNever || (end != kNotYet && end + message <= now);

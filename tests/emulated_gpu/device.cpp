@@ -97,8 +97,9 @@ Stream& Machine::make_stream(int device, Stream::Pace pace) {
 }
 
 void Machine::finish(int device) {
+  standard_.at(static_cast<std::size_t>(device))->finish_for_host();  // one wait, for all streams
   for (Stream* const stream : streams())
-    if (stream->device() == device) stream->finish_for_host();
+    if (stream->device() == device) stream->finish();
 }
 
 void Machine::finish_all() {

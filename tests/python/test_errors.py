@@ -220,3 +220,72 @@ def linear():
 def test_wrong_chains_are_refused(make, words):
     with pytest.raises(trireme.InputError, match=words):
         make()
+
+
+class Nested(nn.Module):
+    """Trains another model in its forward."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(32, 32)
+
+    def forward(self, x):
+        trireme.train(job(report={"directory": "runs/inner"}), gpt_of_modules.make(), data=Tokens())
+        return self.linear(x)
+
+
+ANOTHER_RUN = "another run of this process is under way"
+
+
+def test_a_run_inside_of_a_layer_is_refused():
+    layers = [functools.partial(gpt_of_modules.Embedding, 64, 32, 32), Nested, functools.partial(gpt_of_modules.Head, 64, 32)]
+    with pytest.raises(trireme.InputError, match=ANOTHER_RUN):
+        trireme.train(job(), trireme.Chain(layers, context=32), data=Tokens())
+
+
+def test_a_second_run_by_another_thread_is_refused_and_the_first_goes_on():
+    refused = []
+
+    def second(step):
+        def in_thread():
+            with pytest.raises(trireme.InputError, match=ANOTHER_RUN) as caught:
+                trireme.plan(gpt_of_modules.make(), job=job())
+            refused.append(caught.value)
+
+        thread = threading.Thread(target=in_thread)
+        thread.start()
+        thread.join()
+
+    run = trireme.train(job(), gpt_of_modules.make(), data=Tokens(), on_step=second)
+    assert len(refused) == run.figures["steps"] == 4
+    assert digests(run) == digests(trireme.train(job(report={"directory": "runs/alone"}), gpt_of_modules.make(), data=Tokens()))
+
+
+def test_what_is_no_chain_job_or_callback_is_refused():
+    chain = gpt_of_modules.make()
+    with pytest.raises(trireme.InputError, match="chain is a list, must be a trireme.Chain"):
+        trireme.train(job(), [nn.Linear(2, 2)], data=Tokens())
+    with pytest.raises(trireme.InputError, match="chain is a Linear, must be a trireme.Chain"):
+        trireme.plan(nn.Linear(2, 2))
+    with pytest.raises(trireme.InputError, match="layers is a Linear, must be a list of layers"):
+        trireme.Chain(nn.Linear(2, 2))
+    with pytest.raises(trireme.InputError, match="layer 1 is a Layer"):
+        trireme.Chain([trireme.Layer(5)])
+    with pytest.raises(trireme.InputError, match="job is a list, must be a mapping"):
+        trireme.train([1], chain, data=Tokens())
+    with pytest.raises(trireme.InputError, match="the job has <object object at .*, a object, must have texts"):
+        trireme.train(job(checkpoint={"every": object()}), chain, data=Tokens())
+    with pytest.raises(trireme.InputError, match="on_step is a int, must be a function"):
+        trireme.train(job(), chain, data=Tokens(), on_step=5)
+    with torch.inference_mode(), pytest.raises(trireme.InputError, match="torch.inference_mode"):
+        trireme.train(job(), chain, data=Tokens())
+
+
+def test_numbers_of_torch_are_numbers_of_a_job():
+    assert trireme.train(job(steps=torch.tensor(3)), gpt_of_modules.make(), data=Tokens()).figures["steps"] == 3
+
+
+@pytest.mark.parametrize("element", [5, None, "text", (1, 2, 3.5, "x"), {"ids": [1, 2]}])
+def test_an_element_that_is_no_example_is_named(element):
+    with pytest.raises(trireme.InputError, match=r"element 0 of builtins.list"):
+        trireme.train(job(), gpt_of_modules.make(), data=[element] * 16)

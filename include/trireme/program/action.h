@@ -171,7 +171,7 @@ struct Program {
 };
 
 /// Whether the program trains: has a backward. Without one it only reads losses, and read_loss
-/// leaves no gradient behind.
+/// leaves no gradient.
 bool trains(const Program& program);
 
 /// A head of four lines (layers, micro_batches, ranks, rank_of_layer), then one line per action

@@ -30,7 +30,7 @@ class Communicator {
  public:
   /// The id that all ranks must pass; created by one of them.
   static std::string make_id();
-  /// Collective. Throws CommError with NCCL's error text, leaving nothing behind.
+  /// Collective. Throws CommError with NCCL's error text, after which nothing is left.
   Communicator(const std::string& id, int ranks, int rank, Patience patience);
   /// Aborts unless it was closed.
   ~Communicator();

@@ -79,9 +79,9 @@ std::optional<Divergence> divergence_in(std::string_view words) {
     const std::size_t begin = lost.rfind(place);
     if (begin == std::string_view::npos) continue;
     const char* const number = lost.data() + begin + place.size();
-    const char* const behind = std::from_chars(number, lost.data() + lost.size(), found.step).ptr;
+    const char* const rest = std::from_chars(number, lost.data() + lost.size(), found.step).ptr;
     found.what =
-        concat(lost.substr(0, begin), lost.substr(static_cast<std::size_t>(behind - lost.data())));
+        concat(lost.substr(0, begin), lost.substr(static_cast<std::size_t>(rest - lost.data())));
     break;
   }
   return found;

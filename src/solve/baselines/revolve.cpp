@@ -1,4 +1,4 @@
-// revolve: the schedule follows the recursion behind the closed form,
+// revolve: the schedule follows the recursion of the closed form,
 //   T(n,s) = min over k of k + T(n-k, s-1) + T(k, s):
 // advance k steps, keep that input, reverse the right part with one slot less, then the left part.
 // On a chain of unequal layers many numbers of slots are tried and the fastest that keeps the
