@@ -156,7 +156,8 @@ std::size_t Board::index(Pass::Kind kind, int chunk, int micro_batch) const {
   return row * static_cast<std::size_t>(micro_batches_) + static_cast<std::size_t>(micro_batch);
 }
 
-bool Board::is_after(Pass::Kind kind, int chunk, int micro_batch, double message, double now) const {
+bool Board::is_after(Pass::Kind kind, int chunk, int micro_batch, double message,
+                     double now) const {
   if (chunk < 0 || chunk >= chunks_) return true;
   const double end = ends_[index(kind, chunk, micro_batch)];
   return end == kNever || (end != kNotYet && end + message <= now);

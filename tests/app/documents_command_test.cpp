@@ -78,7 +78,8 @@ TEST_F(Documents, HaveTheSameBitsForEveryPlanAndPeaksAsPredicted) {
     const std::int64_t least = least_budget(job_, job);
     // With several chunks on a rank (auto) predictions are two small messages too high.
     for (const std::string& settings :
-         {budget(least), budget(2 * least) + " --set pipeline.stages=2 --set pipeline.schedule=1f1b",
+         {budget(least),
+          budget(2 * least) + " --set pipeline.stages=2 --set pipeline.schedule=1f1b",
           budget(least - least / 8) + " --set memory.host_budget=64MiB"}) {
       SCOPED_TRACE(settings);
       const json planned = train(job + settings);

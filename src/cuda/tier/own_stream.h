@@ -1,6 +1,6 @@
 // CUDA streams that do not wait for one another. Streams share the GPU's hardware queues, and work
-// of streams that share one runs in the order in which it was queued: after a message that waits for
-// another rank, compute or copies would wait, too.
+// of streams that share one runs in the order in which it was queued: after a message that waits
+// for another rank, compute or copies would wait, too.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
