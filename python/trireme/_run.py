@@ -124,7 +124,6 @@ def plan(chain: Chain | None = None, memory: str | int | None = None, *, job: Jo
     Raises as train() does: DoesNotFit has `least_budget`.
     """
     asked = {} if job is None else job
-    _require_chain(chain)
     if isinstance(asked, Mapping):
         asked = {**asked, "data": {"kind": "synthetic", **asked.get("data", {})}}  # which are not read
         if memory is not None:

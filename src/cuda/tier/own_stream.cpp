@@ -92,6 +92,18 @@ class Blocked {
   std::promise<void> gate_;
 };
 
+/// Which of `others` wait for work that is queued on `candidate` before theirs, since they share
+/// its hardware queue; bit i is that of others[i]. Streams that do not end their work within the
+/// patience count as independent.
+std::vector<bool> delayed_by(const CUDAStream& candidate, const std::vector<CUDAStream>& others) {
+  const std::vector<bool> idle = have_happened(recorded(others));
+  const Blocked blocked(candidate);
+  const std::vector<bool> happened = have_happened(recorded(others));
+  std::vector<bool> delayed(others.size());
+  for (std::size_t i = 0; i < others.size(); ++i) delayed[i] = idle[i] && !happened[i];
+  return delayed;
+}
+
 /// Streams whose queue the new one shares: with those it must not, and with others.
 struct Shared {
   int forbidden = 0, others = 0;
@@ -131,15 +143,6 @@ CUDAStream best_stream(c10::DeviceIndex device, StreamUse use, const std::vector
 }
 
 }  // namespace
-
-std::vector<bool> delayed_by(const CUDAStream& candidate, const std::vector<CUDAStream>& others) {
-  const std::vector<bool> idle = have_happened(recorded(others));
-  const Blocked blocked(candidate);
-  const std::vector<bool> happened = have_happened(recorded(others));
-  std::vector<bool> delayed(others.size());
-  for (std::size_t i = 0; i < others.size(); ++i) delayed[i] = idle[i] && !happened[i];
-  return delayed;
-}
 
 OwnStream::OwnStream(c10::DeviceIndex device, StreamUse use)
     : stream_(c10::cuda::getDefaultCUDAStream(device)) {

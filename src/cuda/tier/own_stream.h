@@ -6,8 +6,6 @@
 
 #include <c10/cuda/CUDAStream.h>
 
-#include <vector>
-
 namespace trireme::tier {
 
 /// What is queued on a stream decides with which others it may share a hardware queue.
@@ -33,11 +31,5 @@ class OwnStream {
  private:
   c10::cuda::CUDAStream stream_;
 };
-
-/// Which of `others` wait for work that is queued on `candidate` before theirs, since they share
-/// its hardware queue; bit i is that of others[i]. Found out by a host function on `candidate` that
-/// waits. Streams that do not end their work within a tenth of a second count as independent.
-std::vector<bool> delayed_by(const c10::cuda::CUDAStream& candidate,
-                             const std::vector<c10::cuda::CUDAStream>& others);
 
 }  // namespace trireme::tier

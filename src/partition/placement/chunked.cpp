@@ -189,12 +189,13 @@ class Searched {
     ChunkLayout::Programs all = layout.keep_all();
     schedule::Workload kept = layout.workload(all, free_);
     add(std::move(all), Offload::kNone);
+    const std::vector<Offload> ways = ways_to_offload(layout);
     for (const double share : kShares) {
       if (kept.room.empty()) break;
       kept.room = room_for(kept, share);
       const auto order = schedule::search(kept, effort(kQuick, layout));
       if (!order) continue;
-      for (const Offload offload : ways_to_offload(layout)) {
+      for (const Offload offload : ways) {
         auto programs = layout.programs(order->order, How::kQuick, offload);
         if (programs) add(*std::move(programs), offload);
       }
