@@ -1,0 +1,149 @@
+"""One digest for one job: every solver, budgets down to the least, both kinds of offload tier, stages, threads and mpirun.
+
+TRIREME_TEST_REPEATS sets how often two rank threads repeat a run; TRIREME_TEST_COMPILE=1 adds layers of torch.compile, which takes minutes.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import gpt_of_modules
+import pytest
+import torch
+from conftest import Tokens, digests, job, peak, plan_text
+
+import trireme
+
+HERE = pathlib.Path(__file__).parent
+MOVABLE = ("plain", "function", "norm") * 2  # no layer keeps bytes beside autograd
+STAGES = [{"stages": 2}, {"stages": 3}, {"stages": 3, "schedule": "1f1b", "split_backward": "never"}]
+
+
+def trained(chain=None, **sections):
+    """A run of the small GPT in a folder of its own."""
+    trained.runs += 1
+    report = {"directory": f"runs/{trained.runs}", "log_every": 4}
+    return trireme.train(job(report=report, **sections), chain or gpt_of_modules.make(), data=Tokens())
+
+
+trained.runs = 0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def in_own_folder(tmp_path_factory):
+    """One folder for all tests of this file, so that layers are measured once."""
+    before = os.getcwd()
+    os.chdir(tmp_path_factory.mktemp("digests"))
+    yield
+    os.chdir(before)
+
+
+@pytest.fixture(scope="module")
+def kept(in_own_folder):
+    """The run that keeps everything, with which all others are compared."""
+    return trained(plan={"solver": "keep_all"})
+
+
+def require_planned(run, budget):
+    """Every rank kept to its budget and to the peak that was predicted."""
+    for rank in run.figures["ranks"]:
+        assert rank["peak_bytes"] <= rank["predicted_peak_bytes"] <= budget
+
+
+def least_budget(**sections):
+    with pytest.raises(trireme.DoesNotFit) as refused:
+        trained(memory={"device_budget": 1 << 10, **sections})
+    return refused.value.least_budget
+
+
+@pytest.mark.parametrize("solver", ["recompute_all", "revolve", "min_peak", "rotor", "rotor_free", "capuchin", "pofo", "offload", "uniform 2"])
+def test_every_solver(kept, solver):
+    budget = peak(kept) * 3 // 4
+    run = trained(plan={"solver": solver}, memory={"device_budget": budget, "host_budget": "1GiB"})
+    assert digests(run) == digests(kept)
+    require_planned(run, budget)
+
+
+def test_budgets_down_to_the_least(kept):
+    least = least_budget()
+    assert least < peak(kept) * 2 // 3
+    for part in range(5):
+        budget = least + (peak(kept) - least) * part // 5
+        run = trained(memory={"device_budget": budget})
+        assert digests(run) == digests(kept)
+        require_planned(run, budget)
+
+
+def test_host_memory_and_disk(kept):
+    least = least_budget(host_budget="1GiB")
+    assert least < least_budget()
+    for tier in ({"host_budget": "1GiB"}, {"disk_budget": "1GiB"}, {"host_budget": "256KiB", "disk_budget": "1GiB"}):
+        run = trained(memory={"device_budget": least + least // 8, **tier})
+        assert digests(run) == digests(kept)
+
+
+@pytest.mark.parametrize("pipeline", STAGES, ids=str)
+def test_stages_on_threads(kept, pipeline):
+    assert digests(trained(pipeline=pipeline)) == digests(kept)
+
+
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun")
+def test_stages_under_mpirun(kept):
+    """Several runs of one process on each rank, a budget among them."""
+    script = pathlib.Path("train.py")
+    budget = peak(kept) // 2
+    script.write_text(
+        "import gpt_of_modules, trireme\n"
+        "from conftest import Tokens, job\n"
+        f"for number, more in enumerate([{{}}, {{'plan': {{'solver': 'recompute_all'}}}}, {{'memory': {{'device_budget': {budget}}}}}]):\n"
+        "    trireme.train(job(report={'directory': f'runs/mpi{number}', 'log_every': 4}, **more), gpt_of_modules.make(), data=Tokens())\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{HERE}:{os.environ.get('PYTHONPATH', '')}"}
+    environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    environment |= {"OMPI_MCA_mpi_yield_when_idle": "1", "OMP_WAIT_POLICY": "passive"}  # three ranks share two cores
+    command = ["mpirun", "--oversubscribe", "-n", "3", sys.executable, str(script)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for number in range(3):
+        summary = json.loads(pathlib.Path(f"runs/mpi{number}/summary.json").read_text())
+        assert len(summary["ranks"]) == 3
+        assert (summary["parameters_digest"], summary["losses_digest"]) == digests(kept)
+
+
+def test_rank_threads_repeat_it(kept):
+    """Building layers on two threads draws from one generator, one thread at a time."""
+    for _ in range(int(os.environ.get("TRIREME_TEST_REPEATS", "5"))):
+        assert digests(trained(pipeline={"stages": 2})) == digests(kept)
+
+
+def test_tapes_that_move():
+    kept = trained(gpt_of_modules.make(styles=MOVABLE), plan={"solver": "keep_all"})
+    for percent in (70, 50, 40):
+        budget = peak(kept) * percent // 100
+        run = trained(gpt_of_modules.make(styles=MOVABLE), memory={"device_budget": budget, "host_budget": "1GiB"})
+        assert digests(run) == digests(kept)
+        require_planned(run, budget)
+    assert "offload_tape" in plan_text(run)
+
+
+@pytest.mark.skipif("TRIREME_TEST_COMPILE" not in os.environ, reason="compiles for minutes: set TRIREME_TEST_COMPILE=1")
+def test_layers_of_torch_compile():
+    chain = lambda: trireme.Chain(
+        [
+            lambda: gpt_of_modules.Embedding(64, 32, 32, 0.1),
+            *[trireme.Layer(compiled_block, kind="compiled")] * 3,
+            lambda: gpt_of_modules.Head(64, 32),
+        ],
+        context=32,
+        vocabulary=64,
+    )
+    kept = trained(chain(), plan={"solver": "keep_all"})
+    assert digests(trained(chain(), plan={"solver": "recompute_all"})) == digests(kept)
+    assert digests(trained(chain(), memory={"device_budget": peak(kept) * 3 // 4})) == digests(kept)
+
+
+def compiled_block():
+    return torch.compile(gpt_of_modules.Block(32, 4, 0.1), dynamic=False)
