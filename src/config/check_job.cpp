@@ -22,6 +22,7 @@ void check_data(const JobSpec& job);
 void check_batch(const JobSpec& job);
 void check_shape(const JobSpec& job);
 void check_cut(const JobSpec& job);
+void check_schedule(const JobSpec& job);
 void check_speeds(const JobSpec& job);
 void check_memory(const JobSpec& job);
 void check_transport(const JobSpec& job);
@@ -37,6 +38,7 @@ void check(const JobSpec& job) {
   check_batch(job);
   check_shape(job);
   check_cut(job);
+  check_schedule(job);
   check_speeds(job);
   check_memory(job);
   check_transport(job);
@@ -143,6 +145,21 @@ void check_cut(const JobSpec& job) {
     job.fail("pipeline.cut",
              concat("has ", cut.size(), " entries, must have ", *pipeline.stages - 1,
                     ": one less than pipeline.stages = ", *pipeline.stages));
+}
+
+/// A schedule by name fixes what these keys would.
+void check_schedule(const JobSpec& job) {
+  const PipelineSpec& pipeline = job.pipeline;
+  const std::string& schedule = pipeline.schedule;
+  if (schedule == "auto" || schedule == "1f1b" || schedule == "gpipe") return;
+  const auto refuse_if = [&](bool is_met, std::string_view key, std::string_view remedy) {
+    if (is_met)
+      job.fail(key, concat("is not combined with pipeline.schedule: ", schedule, "; ", remedy,
+                           ", or the schedule 1f1b"));
+  };
+  refuse_if(pipeline.cut && !pipeline.cut->empty(), "pipeline.cut", "leave it out");
+  refuse_if(pipeline.group.value_or(1) > 1, "pipeline.group", "use 1");
+  refuse_if(job.memory.updates.starts_with("in_"), "memory.updates", "use at_end");
 }
 
 /// Stages x replicas, where the job says both.

@@ -123,6 +123,19 @@ TEST(CheckJob, CutHasOneEntryLessThanStages) {
   EXPECT_EQ(refusal(kGpt + "pipeline: {stages: 1, cut: []}\n"), kNone);
 }
 
+TEST(CheckJob, ASchedulesNameFixesCutGroupAndUpdates) {
+  const std::string why = " is not combined with pipeline.schedule: zb-v; ";
+  EXPECT_EQ(refusal(kGpt + "pipeline: {schedule: zb-v, cut: [4]}\n"),
+            "a.yaml:3: pipeline.cut" + why + "leave it out, or the schedule 1f1b");
+  EXPECT_EQ(refusal(kGpt + "pipeline: {schedule: zb-v, group: 2}\n"),
+            "a.yaml:3: pipeline.group" + why + "use 1, or the schedule 1f1b");
+  EXPECT_EQ(refusal(kGpt + "memory: {updates: in_forward}\npipeline: {schedule: zb-v}\n"),
+            "a.yaml:3: memory.updates" + why + "use at_end, or the schedule 1f1b");
+  EXPECT_EQ(refusal(kGpt + "pipeline: {schedule: gpipe, cut: [4], group: 2}\n"), kNone);
+  EXPECT_EQ(refusal(kGpt + "memory: {updates: at_end}\npipeline: {schedule: zb-v, group: 1}\n"),
+            kNone);
+}
+
 TEST(CheckJob, WhatIsFixedOfAnOpenShapeDividesTheBatch) {
   EXPECT_EQ(refusal(kGpt + "train: {micro_batch: auto}\npipeline: {replicas: 3}\n"),
             "a.yaml:3: train.batch is 32, must be a multiple of micro_batch x replicas = 3");
