@@ -148,7 +148,7 @@ def vgg(name, title):
 
 
 def densenet(name, title, blocks, growth=32):
-    """The output of a dense layer is its input with the new channels behind it."""
+    """The output of a dense layer is its input followed by the new channels."""
     chain = image_chain(name, title)
     layer = chain.layer("stem")
     layer.max_pool(unit(layer, layer.input, 2 * growth, 7, 2))
