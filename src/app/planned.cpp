@@ -117,7 +117,7 @@ chain::Platform platform_of(const PlanFiles& files, const plan::Plan& plan) {
 
 bool moves_anything(const plan::Plan& plan) {
   for (const plan::StagePlan& stage : plan.stages) {
-    if (stage.optimizer_away > Bytes(0) || !stage.streamed.empty()) return true;
+    if (stage.offloaded_optimizer > Bytes(0) || !stage.streamed.empty()) return true;
     for (const program::StageProgram* const one : stage.mix.programs(stage.program))
       if (simulate::has_copies(one->forward) || simulate::has_copies(one->backward)) return true;
   }
@@ -127,7 +127,7 @@ bool moves_anything(const plan::Plan& plan) {
 void take_up(Planned& planned) {
   const auto ranks = static_cast<std::size_t>(plan::ranks_of(planned.plan));
   planned.static_bytes.resize(ranks);
-  planned.optimizer_away = plan::optimizer_away(planned.plan);
+  planned.offloaded_optimizer = plan::offloaded_optimizer(planned.plan);
   planned.streamed = plan::streamed_weights(planned.plan, planned.chain);
   std::vector<Bytes> windows = plan::update_windows(planned.plan);
   std::vector<std::vector<int>> streamed(ranks);
@@ -143,7 +143,7 @@ void take_up(Planned& planned) {
     if (stage.static_bytes == Bytes(0))
       stage.static_bytes = partition::static_bytes(planned.chain, stage.program.first_layer,
                                                    stage.program.last_layer) -
-                           stage.optimizer_away - (saved() - before) +
+                           stage.offloaded_optimizer - (saved() - before) +
                            std::exchange(windows[rank], Bytes(0));
     planned.static_bytes[rank] += stage.static_bytes;
   }

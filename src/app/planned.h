@@ -24,9 +24,9 @@ struct Planned {
   chain::Chain chain;  ///< one replica's share
   chain::Platform platform;
   program::Program program;
-  std::vector<Bytes> static_bytes, optimizer_away;  ///< by rank
-  std::vector<chain::OffloadWeights> streamed;      ///< as in simulate::Setting
-  std::vector<simulate::LayerClocks> clocks;        ///< as in simulate::Setting
+  std::vector<Bytes> static_bytes, offloaded_optimizer;  ///< by rank
+  std::vector<chain::OffloadWeights> streamed;           ///< as in simulate::Setting
+  std::vector<simulate::LayerClocks> clocks;             ///< as in simulate::Setting
 
   /// On this platform, or on another.
   simulate::Setting setting() const { return setting(platform); }
@@ -34,7 +34,7 @@ struct Planned {
     return {.chain = &chain,
             .platform = &on,
             .static_bytes = static_bytes,
-            .optimizer_away = optimizer_away,
+            .offloaded_optimizer = offloaded_optimizer,
             .update_window = plan.update_window,
             .streamed = streamed,
             .weights_at_once = plan.weights_at_once,

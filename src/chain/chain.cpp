@@ -110,13 +110,13 @@ Bytes optimizer_bytes(const Chain& chain, int first, int last) {
   return sum;
 }
 
-Bytes state_room(const Chain& chain, Bytes state, Bytes away) {
-  if (away == Bytes(0)) return away;
-  return std::max(away, std::min(state, away + chain.state_line));
+Bytes state_room(const Chain& chain, Bytes state, Bytes offloaded) {
+  if (offloaded == Bytes(0)) return offloaded;
+  return std::max(offloaded, std::min(state, offloaded + chain.state_line));
 }
 
-Bytes step_room(const Chain& chain, Bytes away) {
-  if (away == Bytes(0) || chain.state_line == Bytes(0)) return Bytes(0);
+Bytes step_room(const Chain& chain, Bytes offloaded) {
+  if (offloaded == Bytes(0) || chain.state_line == Bytes(0)) return Bytes(0);
   return chain.state_line * kLeastParts + kUpdateScratch;
 }
 

@@ -49,9 +49,9 @@ void require_state(const Plan& plan, const chain::Chain& chain) {
     const StagePlan& stage = plan.stages[k];
     const Bytes state =
         chain::optimizer_bytes(chain, stage.program.first_layer, stage.program.last_layer);
-    if (stage.optimizer_away > state)
+    if (stage.offloaded_optimizer > state)
       throw InputError(
-          concat("stage ", k, ", optimizer_away_bytes: found ", stage.optimizer_away.count(),
+          concat("stage ", k, ", optimizer_away_bytes: found ", stage.offloaded_optimizer.count(),
                  ", but the optimizer's state of layers ", stage.program.first_layer, "..",
                  stage.program.last_layer, " is ", state.count(), " bytes; use that or less"));
     for (const int layer : stage.streamed)
@@ -134,11 +134,11 @@ Plan at_usual_clocks(Plan plan) {
   return plan;
 }
 
-std::vector<Bytes> optimizer_away(const Plan& plan) {
-  std::vector<Bytes> away(static_cast<std::size_t>(ranks_of(plan)));
+std::vector<Bytes> offloaded_optimizer(const Plan& plan) {
+  std::vector<Bytes> offloaded(static_cast<std::size_t>(ranks_of(plan)));
   for (const StagePlan& stage : plan.stages)
-    away[static_cast<std::size_t>(stage.rank)] += stage.optimizer_away;
-  return away;
+    offloaded[static_cast<std::size_t>(stage.rank)] += stage.offloaded_optimizer;
+  return offloaded;
 }
 
 schedule::Placement placement(const Plan& plan) {
@@ -193,11 +193,11 @@ std::vector<std::vector<int>> updated_layers(const Plan& plan) {
 }
 
 std::vector<Bytes> update_windows(const Plan& plan) {
-  const std::vector<Bytes> away = optimizer_away(plan);
+  const std::vector<Bytes> offloaded = offloaded_optimizer(plan);
   const std::vector<std::vector<int>> layers = updated_layers(plan);
-  std::vector<Bytes> windows(away.size());
-  for (std::size_t rank = 0; rank < away.size(); ++rank)
-    if (away[rank] > Bytes(0) && !layers[rank].empty()) windows[rank] = plan.update_window;
+  std::vector<Bytes> windows(offloaded.size());
+  for (std::size_t rank = 0; rank < offloaded.size(); ++rank)
+    if (offloaded[rank] > Bytes(0) && !layers[rank].empty()) windows[rank] = plan.update_window;
   return windows;
 }
 

@@ -145,7 +145,7 @@ std::vector<StagePlan> read_stages(const io::Node& node, std::vector<OldPasses>&
   int next = 1;
   Bytes fixed;
   for (auto& [stage, old, place] : unsorted) {
-    for (const Bytes bytes : {stage.static_bytes, stage.optimizer_away}) {
+    for (const Bytes bytes : {stage.static_bytes, stage.offloaded_optimizer}) {
       if (bytes > kMaxFixed - fixed)
         place.fail(concat("brings static_bytes and optimizer_away_bytes to more than ",
                           kMaxFixed.count(), " in all, must be less"));
@@ -177,7 +177,7 @@ StagePlan read_stage(const io::Node& node, OldPasses& old_passes) {
   old_passes.in_flight = map.optional("in_flight");
   read(map, "budget_bytes", stage.budget);
   read(map, "static_bytes", stage.static_bytes);
-  read(map, "optimizer_away_bytes", stage.optimizer_away);
+  read(map, "optimizer_away_bytes", stage.offloaded_optimizer);
   if (const auto streamed = map.optional("streamed"))
     stage.streamed = read_streamed(*streamed, stage.program);
   old_passes.weights_behind = map.optional("weights_behind");

@@ -77,12 +77,13 @@ std::string updates_text(const Plan& plan) {
 
 std::string stage_text(const StagePlan& stage) {
   const program::StageProgram& program = stage.program;
-  const std::string away = stage.optimizer_away == Bytes(0) ? ""
-                                                            : concat(", \"optimizer_away_bytes\": ",
-                                                                     stage.optimizer_away.count());
+  const std::string offloaded =
+      stage.offloaded_optimizer == Bytes(0)
+          ? ""
+          : concat(", \"optimizer_away_bytes\": ", stage.offloaded_optimizer.count());
   return concat("{\"layers\": [", program.first_layer, ", ", program.last_layer,
                 "], \"rank\": ", stage.rank, ", \"budget_bytes\": ", stage.budget.count(),
-                ", \"static_bytes\": ", stage.static_bytes.count(), away,
+                ", \"static_bytes\": ", stage.static_bytes.count(), offloaded,
                 streamed_text(stage.streamed), clocks_text(stage),
                 ",\n   \"forward\": ", actions_text(program.forward),
                 ",\n   \"backward\": ", actions_text(program.backward), mix_text(stage.mix),

@@ -173,10 +173,10 @@ void require_agreement(const plan::Plan& plan, const config::JobSpec& job) {
   if (job.memory.tapes != "auto")
     require("memory.tapes", job.memory.tapes, plan.lean_tapes ? "lean" : "full");
   std::vector<int> ends;
-  bool has_state_away = false, has_streams = false;
+  bool has_offloaded_state = false, has_streams = false;
   for (const plan::StagePlan& stage : plan.stages) {
     ends.push_back(stage.program.last_layer);
-    has_state_away = has_state_away || stage.optimizer_away > Bytes(0);
+    has_offloaded_state = has_offloaded_state || stage.offloaded_optimizer > Bytes(0);
     has_streams = has_streams || !stage.streamed.empty();
   }
   ends.pop_back();
@@ -188,7 +188,7 @@ void require_agreement(const plan::Plan& plan, const config::JobSpec& job) {
   if (plan::has_split_backward(plan) && job.pipeline.split_backward == "never")
     job.fail("pipeline.split_backward",
              concat("is never, but ", job.plan.file, " has a split backward: must be auto"));
-  if (has_state_away && job.memory.optimizer == "device")
+  if (has_offloaded_state && job.memory.optimizer == "device")
     job.fail("memory.optimizer", concat("is device, but ", job.plan.file,
                                         " has optimizer state in the offload tier: must be auto or "
                                         "offload"));
@@ -208,7 +208,7 @@ void require_offload_tier(const plan::Plan& plan, const program::Program& progra
   };
   for (const plan::StagePlan& stage : plan.stages) {
     if (!stage.streamed.empty()) throw refuse("weights");
-    if (stage.optimizer_away > Bytes(0)) throw refuse("optimizer state");
+    if (stage.offloaded_optimizer > Bytes(0)) throw refuse("optimizer state");
   }
   if (std::any_of(program.ranks.begin(), program.ranks.end(), simulate::has_copies))
     throw refuse("activations");

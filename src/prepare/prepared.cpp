@@ -340,14 +340,14 @@ void Preparing::say(const Prepared& prepared) const {
     out_ << ", " << to_text(forecast.simulation.recompute) << " of it recomputation";
   if (const Joules energy = forecast.simulation.energy.all(); energy > Joules(0))
     out_ << ", " << to_text(energy * prepared.plan.replicas) << " of energy";
-  const std::vector<Bytes> state_away = plan::optimizer_away(prepared.plan);
+  const std::vector<Bytes> offloaded_state = plan::offloaded_optimizer(prepared.plan);
   const std::vector<std::vector<int>> streamed = plan::streamed_layers(prepared.plan);
   for (std::size_t rank = 0; rank < forecast.peaks.size(); ++rank) {
     const Bytes budget = forecast.platform.ranks[rank].memory;
     out_ << "; rank " << rank << ": peak " << to_text(forecast.peaks[rank]);
     if (budget > Bytes(0)) out_ << " of " << to_text(budget);
-    if (state_away[rank] > Bytes(0))
-      out_ << ", " << to_text(state_away[rank]) << " of optimizer state in the offload tier";
+    if (offloaded_state[rank] > Bytes(0))
+      out_ << ", " << to_text(offloaded_state[rank]) << " of optimizer state in the offload tier";
     if (!streamed[rank].empty())
       out_ << ", weights of " << streamed[rank].size() << " layers in the offload tier";
   }

@@ -225,11 +225,11 @@ bool shows_updates(const RunSummary& summary) {
 std::string moved_state(const RunSummary& summary) {
   std::string text;
   for (const RankSummary& rank : summary.ranks) {
-    if (rank.weights_away > Bytes(0))
-      text += concat("rank ", rank.rank, ": ", to_text(rank.weights_away),
+    if (rank.offloaded_weights > Bytes(0))
+      text += concat("rank ", rank.rank, ": ", to_text(rank.offloaded_weights),
                      " of streamed weights in the offload tier\n");
-    if (rank.optimizer_away == Bytes(0)) continue;
-    text += concat("rank ", rank.rank, ": ", to_text(rank.optimizer_away),
+    if (rank.offloaded_optimizer == Bytes(0)) continue;
+    text += concat("rank ", rank.rank, ": ", to_text(rank.offloaded_optimizer),
                    " of optimizer state in the offload tier, updates take ",
                    to_text(rank.times.update + rank.times.update_wait), " a step, ",
                    time_text(rank.times.update_wait), " of it waiting for copies\n");

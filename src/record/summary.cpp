@@ -164,8 +164,8 @@ Json rank_json(const RankSummary& rank, const PlannedRank& planned) {
   json["predicted_peak_bytes"] = predicted ? Json(predicted->peak.count()) : Json(nullptr);
   json["peak_bytes"] = rank.peak.count();
   json["static_bytes"] = rank.static_bytes.count();
-  json["optimizer_away_bytes"] = rank.optimizer_away.count();
-  json["weights_away_bytes"] = rank.weights_away.count();
+  json["optimizer_away_bytes"] = rank.offloaded_optimizer.count();
+  json["weights_away_bytes"] = rank.offloaded_weights.count();
   json["process_bytes"] = rank.process.count();
   json["reserved_bytes"] = reserves ? Json(reserves->allocator.count()) : Json(nullptr);
   json["workspace_bytes"] = reserves ? Json(reserves->workspaces.count()) : Json(nullptr);

@@ -111,8 +111,8 @@ void note_pause(const chain::Chain& chain, const program::StageProgram& program,
     // x[last] held by itself goes to the next stage or into the loss.
     if (!tape && (value.kind != Value::Kind::kOutput || value.layer == last)) continue;
     std::string& held = fates[static_cast<std::size_t>(value.layer - first + 1)].held;
-    held +=
-        concat(held.empty() ? "" : ", ", tape ? "tape" : "output", value.away ? " offloaded" : "");
+    held += concat(held.empty() ? "" : ", ", tape ? "tape" : "output",
+                   value.offloaded ? " offloaded" : "");
   }
 }
 

@@ -107,9 +107,9 @@ std::vector<std::vector<std::string>> rank_rows(const StepFigures& step) {
   return rows;
 }
 
-bool has_away(const plan::Plan& plan) {
+bool has_offloaded(const plan::Plan& plan) {
   return std::any_of(plan.stages.begin(), plan.stages.end(), [](const plan::StagePlan& stage) {
-    return stage.optimizer_away > Bytes(0) || !stage.streamed.empty();
+    return stage.offloaded_optimizer > Bytes(0) || !stage.streamed.empty();
   });
 }
 
@@ -117,10 +117,10 @@ std::vector<std::vector<std::string>> stage_rows(const plan::Plan& plan) {
   std::vector<std::vector<std::string>> rows{{"stage", "rank", "layers", "in flight", "forward",
                                               "backward", "static", "kept", "moved", "peak",
                                               "budget"}};
-  const bool some_away =
-      std::any_of(plan.stages.begin(), plan.stages.end(),
-                  [](const plan::StagePlan& stage) { return stage.optimizer_away > Bytes(0); });
-  if (some_away) rows.front().emplace_back("optimizer offloaded");
+  const bool some_offloaded = std::any_of(
+      plan.stages.begin(), plan.stages.end(),
+      [](const plan::StagePlan& stage) { return stage.offloaded_optimizer > Bytes(0); });
+  if (some_offloaded) rows.front().emplace_back("optimizer offloaded");
   const bool some_streamed =
       std::any_of(plan.stages.begin(), plan.stages.end(),
                   [](const plan::StagePlan& stage) { return !stage.streamed.empty(); });
@@ -140,7 +140,7 @@ std::vector<std::vector<std::string>> stage_rows(const plan::Plan& plan) {
                     to_text(stage.predicted.kept), to_text(stage.predicted.offloaded),
                     to_text(stage.predicted.peak),
                     stage.budget > Bytes(0) ? to_text(stage.budget) : "none"});
-    if (some_away) rows.back().push_back(to_text(stage.optimizer_away));
+    if (some_offloaded) rows.back().push_back(to_text(stage.offloaded_optimizer));
     if (some_streamed) rows.back().push_back(concat(stage.streamed.size()));
     if (is_split) rows.back().push_back(deferred[k] ? concat(*deferred[k]) : "-");
     if (some_clocks)

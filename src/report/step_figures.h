@@ -38,7 +38,7 @@ std::string cards(const StepFigures& step);
 std::vector<std::vector<std::string>> rank_rows(const StepFigures& step);
 
 /// Whether some stage offloads optimizer state or streams weights.
-bool has_away(const plan::Plan& plan);
+bool has_offloaded(const plan::Plan& plan);
 
 /// A header and a row per stage with the plan's figures.
 std::vector<std::vector<std::string>> stage_rows(const plan::Plan& plan);

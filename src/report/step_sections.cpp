@@ -41,7 +41,7 @@ std::string step_sections(const StepFigures& step, const chain::Chain& chain) {
     out += ranks_section(step) + legend(step.timelines) + pipeline_section(step, chain) +
            panels_section(step, chain);
   }
-  if (step.plan.stages.size() > 1 || has_away(step.plan))
+  if (step.plan.stages.size() > 1 || has_offloaded(step.plan))
     out += heading("Stages, as planned, per micro-batch") +
            html_table(without_empty_columns(stage_rows(step.plan)));
   out += alternatives_section(step.plan);

@@ -227,8 +227,8 @@ std::string stage_text(const plan::Plan& plan, std::size_t k, const simulate::Ra
   if (stage.budget > Bytes(0))
     text += concat("; the rest of the budget is ",
                    exact_text(stage.budget - static_bytes_of(plan, stage.rank)));
-  if (stage.optimizer_away > Bytes(0))
-    text += concat("\noffloaded ", exact_text(stage.optimizer_away),
+  if (stage.offloaded_optimizer > Bytes(0))
+    text += concat("\noffloaded ", exact_text(stage.offloaded_optimizer),
                    " of optimizer state, copied to the device for its update");
   if (!stage.streamed.empty())
     text += concat("\nstreamed  weights of ", stage.streamed.size(),

@@ -58,8 +58,8 @@ Trainer::Impl::Impl(const TrainSetup& given)
       weights(open_weights()),
       stage(given.model, layers_of(given, position.pipeline_rank), given.job.train.seed,
             model::precision_of(given.job.train.precision), given.place.device(),
-            my_away() > Bytes(0) || has_shards() ? Stage::Masters::kDrawnAgain
-                                                 : Stage::Masters::kDevice,
+            my_offloaded_state() > Bytes(0) || has_shards() ? Stage::Masters::kDrawnAgain
+                                                            : Stage::Masters::kDevice,
             weights.get()),
       reducer(given.channel, position, stage,
               has_shards() ? Reducer::Updates::kDivided : Reducer::Updates::kEverywhere),
@@ -152,8 +152,8 @@ program::Program Trainer::Impl::compiled_evaluation() const {
       weights ? weights->streaming(program.layers) : program::Streaming{});
 }
 
-Bytes Trainer::Impl::my_away() const {
-  return plan::optimizer_away(setup.plan)[static_cast<std::size_t>(position.pipeline_rank)];
+Bytes Trainer::Impl::my_offloaded_state() const {
+  return plan::offloaded_optimizer(setup.plan)[static_cast<std::size_t>(position.pipeline_rank)];
 }
 
 std::unique_ptr<StreamedWeights> Trainer::Impl::open_weights() const {
@@ -178,7 +178,7 @@ std::unique_ptr<StreamedWeights> Trainer::Impl::open_weights() const {
 
 void Trainer::Impl::open_offload_tier() {
   const config::OptimizerSpec& spec = setup.job.train.optimizer;
-  StateLayout layout = lay_out_state(spec, stage.parameters(), my_away(),
+  StateLayout layout = lay_out_state(spec, stage.parameters(), my_offloaded_state(),
                                      setup.optimizer_parts.size, reducer.shards().mine());
   layout.parts_at_once = setup.optimizer_parts.at_once;
   std::unique_ptr<tier::ValueCopies> of_optimizer;

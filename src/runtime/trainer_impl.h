@@ -36,7 +36,7 @@ struct Trainer::Impl {
   std::size_t index_of_rank() const { return static_cast<std::size_t>(position.pipeline_rank); }
 
   /// Optimizer state of this rank that the plan offloads.
-  Bytes my_away() const;
+  Bytes my_offloaded_state() const;
   /// Whether the optimizer is sharded over replicas.
   bool has_shards() const { return setup.plan.optimizer_shards > 1; }
   /// The program of a validation.

@@ -72,8 +72,8 @@ std::vector<record::RankSummary> Trainer::Impl::gather_ranks(
                            .budget = setup.memory.has_budget() ? setup.memory.budget() : Bytes(0),
                            .peak = setup.memory.peak(),
                            .static_bytes = static_bytes,
-                           .optimizer_away = optimizer->away_bytes(),
-                           .weights_away = weights ? weights->bytes() : Bytes(0),
+                           .offloaded_optimizer = optimizer->offloaded_bytes(),
+                           .offloaded_weights = weights ? weights->bytes() : Bytes(0),
                            .process = most_resident(),
                            .times = of_median_step,
                            .has_meter = setup.meter != nullptr};

@@ -11,7 +11,7 @@
 //
 // With the W's of stage k deferred by k further backwards this is ZB-H1 (Qi et al. 2024, Zero
 // Bubble Pipeline Parallelism), whose ranks wait a third as long where F, I and W take the same
-// time. What the stage before waits for comes first; W's, which nobody waits for, fill the bubble:
+// time. What the stage before waits for comes first; W's, which no pass waits for, fill the bubble:
 //
 //     0 | F0 F1 F2 .. .. I0 W0 F3 I1 W1 I2 W2 I3 W3
 //     1 | .. F0 F1 .. I0 F2 I1 W0 F3 I2 W1 I3 W2 W3

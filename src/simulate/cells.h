@@ -10,18 +10,18 @@ namespace trireme::simulate {
 
 /// Where a value of (layer, micro-batch) may be.
 enum class Mark : std::uint8_t {
-  kOutput = 1,      ///< x[i] by itself on the device
-  kOutputAway = 2,  ///< x[i] by itself in the offload tier
-  kTape = 4,        ///< tape i, x[i] inside, on the device
-  kTapeAway = 8,    ///< tape i in the offload tier
-  kGradient = 16,   ///< the gradient of x[i]
-  kTarget = 32,     ///< the target of the loss
-  kBareTape = 64,   ///< tape i on the device, x[i] not inside
-  kPending = 128,   ///< what the weight gradients of layer i need
+  kOutput = 1,           ///< x[i] by itself on the device
+  kOutputOffloaded = 2,  ///< x[i] by itself in the offload tier
+  kTape = 4,             ///< tape i, x[i] inside, on the device
+  kTapeOffloaded = 8,    ///< tape i in the offload tier
+  kGradient = 16,        ///< the gradient of x[i]
+  kTarget = 32,          ///< the target of the loss
+  kBareTape = 64,        ///< tape i on the device, x[i] not inside
+  kPending = 128,        ///< what the weight gradients of layer i need
 };
-inline constexpr Mark kMarks[] = {Mark::kOutput,   Mark::kOutputAway, Mark::kTape,
-                                  Mark::kTapeAway, Mark::kGradient,   Mark::kTarget,
-                                  Mark::kBareTape, Mark::kPending};
+inline constexpr Mark kMarks[] = {Mark::kOutput,        Mark::kOutputOffloaded, Mark::kTape,
+                                  Mark::kTapeOffloaded, Mark::kGradient,        Mark::kTarget,
+                                  Mark::kBareTape,      Mark::kPending};
 
 /// A table of marks. Keeps rows only for micro-batches that hold something, so that its size grows
 /// with what is in flight, not with the step.

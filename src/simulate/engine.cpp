@@ -56,7 +56,7 @@ Engine::Engine(const Program& program, const Setting& setting, Detail detail)
       setup.share = half(weights);
     else
       setup.reduce += half(gradients);
-    setup.optimizer_away = optimizer_away(setting, rank);
+    setup.offloaded_optimizer = offloaded_optimizer(setting, rank);
     setup.outside = always_outside(setting, program, rank);
     setup.speed = spec.speed;
     setup.power = spec.power;

@@ -155,28 +155,29 @@ Seconds Execution::backward_time(const Action& action) const {
 // streamed weights are counted in step(), layers with updates of their own in update().
 void Execution::take_update_time() {
   Seconds update = setup_.update;
-  Bytes state = setup_.optimizer, away = setup_.optimizer_away;
+  Bytes state = setup_.optimizer, offloaded = setup_.offloaded_optimizer;
   const auto leave_out = [&](int layer) {
     update -= chain_.layer(layer).update;
-    away -= state_away(layer);
+    offloaded -= offloaded_state(layer);
     state -= chain_.layer(layer).optimizer;
   };
   for (const int layer : setup_.weights.stepped()) leave_out(layer);
   for (const auto& [layer, parts] : setup_.updates.layers) leave_out(layer);
   last_duration_ = std::max(Seconds(0), update) / setup_.speed;
-  if (away <= Bytes(0)) return;
-  const Seconds of_away = state > away ? last_duration_ * (away / state) : last_duration_;
-  state_out_ = away / setup_.lanes.out;
-  state_in_ = away / setup_.lanes.in;
-  state_moved_ += away;
-  last_wait_ = std::max(Seconds(0), std::max(state_out_, state_in_) - of_away);
+  if (offloaded <= Bytes(0)) return;
+  const Seconds of_offloaded =
+      state > offloaded ? last_duration_ * (offloaded / state) : last_duration_;
+  state_out_ = offloaded / setup_.lanes.out;
+  state_in_ = offloaded / setup_.lanes.in;
+  state_moved_ += offloaded;
+  last_wait_ = std::max(Seconds(0), std::max(state_out_, state_in_) - of_offloaded);
   state_wait_ += last_wait_;
 }
 
 ComingState Execution::state_of_updates() const {
   std::vector<std::pair<int, Bytes>> layers;
   for (const auto& [layer, parts] : setup_.updates.layers)
-    layers.emplace_back(layer, state_away(layer));
+    layers.emplace_back(layer, offloaded_state(layer));
   return {layers, chain::state_parts(chain_, setup_.update_window)};
 }
 
@@ -200,17 +201,17 @@ void Execution::update(const Action& action, Bytes held) {
     coming_state_.bring(lanes_);
   }
   if (action.micro_batch + 1 < actions) return;
-  run(state == Bytes(0) ? all : all * ((state - state_away(action.layer)) / state));
+  run(state == Bytes(0) ? all : all * ((state - offloaded_state(action.layer)) / state));
 }
 
-Bytes Execution::state_away(int layer) const {
-  if (setup_.optimizer_away == Bytes(0)) return Bytes(0);
+Bytes Execution::offloaded_state(int layer) const {
+  if (setup_.offloaded_optimizer == Bytes(0)) return Bytes(0);
   const double share = chain_.layer(layer).optimizer / setup_.optimizer;
-  return Bytes(static_cast<Bytes::rep>(share * double(setup_.optimizer_away.count())));
+  return Bytes(static_cast<Bytes::rep>(share * double(setup_.offloaded_optimizer.count())));
 }
 
 void Execution::step(int layer, Bytes during, Bytes after) {
-  const Bytes state = state_away(layer);
+  const Bytes state = offloaded_state(layer);
   state_moved_ += state;
   const Seconds there = state > Bytes(0) ? lanes_.occupy_in(state) : Seconds(0);
   const Seconds begin = lanes_.now();

@@ -32,12 +32,12 @@ class Execution {
     double speed = 1.0;  ///< a layer takes its time / speed
     chain::Power power = {};
     const std::vector<LayerClocks>* clocks = nullptr;  ///< as in Setting; none: all usual
-    Seconds update{0};       ///< time to update the rank's layers, at speed 1
-    Seconds reduce{0};       ///< time to sum their gradients over replicas
-    Seconds share{0};        ///< time to exchange their updated weights
-    Bytes optimizer{};       ///< optimizer state of the same layers
-    Bytes optimizer_away{};  ///< offloaded part of it, as in Setting
-    OffloadRoom outside{};   ///< in the offload tier throughout
+    Seconds update{0};            ///< time to update the rank's layers, at speed 1
+    Seconds reduce{0};            ///< time to sum their gradients over replicas
+    Seconds share{0};             ///< time to exchange their updated weights
+    Bytes optimizer{};            ///< optimizer state of the same layers
+    Bytes offloaded_optimizer{};  ///< offloaded part of it, as in Setting
+    OffloadRoom outside{};        ///< in the offload tier throughout
     RankWeights weights = {};
     program::LayerUpdates updates = {};
     Bytes update_window = {};  ///< part of `base`: for the state of `updates`
@@ -117,7 +117,7 @@ class Execution {
   /// Compute waits for copies of weights or state.
   void wait_for_copy(Seconds time);
   /// Offloaded optimizer state of a layer; all layers have an equal share offloaded.
-  Bytes state_away(int layer) const;
+  Bytes offloaded_state(int layer) const;
   /// The bytes held once a run of moves, which take no time, is complete.
   void count_moves() {
     if (std::exchange(moved_, false)) lanes_.set(index_, base() + ledger_.held());

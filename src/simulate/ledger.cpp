@@ -83,14 +83,14 @@ std::vector<Value> Ledger::values() const {
   state_->cells.for_each([&](int i, int micro_batch, Mark mark) {
     switch (mark) {
       case Mark::kOutput:
-      case Mark::kOutputAway:
-        values.push_back(
-            {Value::Kind::kOutput, i, micro_batch, chain.output(i), mark == Mark::kOutputAway});
+      case Mark::kOutputOffloaded:
+        values.push_back({Value::Kind::kOutput, i, micro_batch, chain.output(i),
+                          mark == Mark::kOutputOffloaded});
         break;
       case Mark::kTape:
-      case Mark::kTapeAway:
-        values.push_back(
-            {Value::Kind::kTape, i, micro_batch, chain.layer(i).tape, mark == Mark::kTapeAway});
+      case Mark::kTapeOffloaded:
+        values.push_back({Value::Kind::kTape, i, micro_batch, chain.layer(i).tape,
+                          mark == Mark::kTapeOffloaded});
         break;
       case Mark::kBareTape:
         values.push_back({Value::Kind::kTape, i, micro_batch, chain.layer(i).again().tape});

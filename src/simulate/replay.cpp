@@ -110,7 +110,7 @@ std::optional<std::string> left_over(const Ledger& ledger, const StageProgram& p
   for (const Value& value : ledger.values()) {
     if (value.kind == Value::Kind::kGradient && value.layer == program.first_layer - 1) continue;
     if (value.kind == Value::Kind::kTarget) continue;  // then the gradient of x[last] is left too
-    return concat(name(value), value.away ? " was never brought back" : " was never freed");
+    return concat(name(value), value.offloaded ? " was never brought back" : " was never freed");
   }
   return std::nullopt;
 }

@@ -123,7 +123,7 @@ Ledger::Outcome Ledger::State::forward(int i, bool drops_input) {
 
 Ledger::Outcome Ledger::State::forward_tape(int i) {
   if (auto fault = refuse_forward(i)) return *fault;
-  if (has(i, Mark::kTapeAway))
+  if (has(i, Mark::kTapeOffloaded))
     return refuse(concat("tape ", i, " is offloaded: prefetch it instead"));
   const Bytes made = held + chain.layer(i).tape;
   cells.set(i, Mark::kTape);
@@ -132,7 +132,7 @@ Ledger::Outcome Ledger::State::forward_tape(int i) {
 
 Ledger::Outcome Ledger::State::retape(int i) {
   if (auto fault = refuse_forward(i)) return *fault;
-  if (has(i, Mark::kTapeAway))
+  if (has(i, Mark::kTapeOffloaded))
     return refuse(concat("tape ", i, " is offloaded: prefetch it instead"));
   const chain::Retape retape = chain.layer(i).again();
   const Bytes made = held + retape.tape;
@@ -190,22 +190,22 @@ Ledger::Outcome Ledger::State::offload(int i) {
     return refuse_missing(i);
   }
   cells.clear(i, Mark::kOutput);
-  cells.set(i, Mark::kOutputAway);
+  cells.set(i, Mark::kOutputOffloaded);
   offloaded += chain.output(i);
   return settle(held, held - chain.output(i));
 }
 
 Ledger::Outcome Ledger::State::prefetch(int i) {
-  if (!has(i, Mark::kOutputAway)) return refuse(concat("x[", i, "] is not offloaded"));
+  if (!has(i, Mark::kOutputOffloaded)) return refuse(concat("x[", i, "] is not offloaded"));
   if (has(i, Mark::kTape)) return refuse(concat("x[", i, "] is held already, inside tape ", i));
-  cells.clear(i, Mark::kOutputAway);
+  cells.clear(i, Mark::kOutputOffloaded);
   cells.set(i, Mark::kOutput);
   offloaded -= chain.output(i);
   return settle(held + chain.output(i), held + chain.output(i));
 }
 
 Ledger::Outcome Ledger::State::offload_tape(int i) {
-  if (has(i, Mark::kTapeAway)) return refuse(concat("tape ", i, " is offloaded already"));
+  if (has(i, Mark::kTapeOffloaded)) return refuse(concat("tape ", i, " is offloaded already"));
   if (has(i, Mark::kBareTape))
     return refuse(concat("tape ", i, " was recomputed for its backward and cannot be offloaded"));
   if (!has(i, Mark::kTape)) return refuse(concat("tape ", i, " is not held"));
@@ -214,17 +214,17 @@ Ledger::Outcome Ledger::State::offload_tape(int i) {
                          " may be an operand of the pending weight gradients of layer ", i + 1));
   const Bytes size = chain.layer(i).tape;
   cells.clear(i, Mark::kTape);
-  cells.set(i, Mark::kTapeAway);
+  cells.set(i, Mark::kTapeOffloaded);
   offloaded += size;
   return settle(held, held - size);
 }
 
 Ledger::Outcome Ledger::State::prefetch_tape(int i) {
-  if (!has(i, Mark::kTapeAway)) return refuse(concat("tape ", i, " is not offloaded"));
+  if (!has(i, Mark::kTapeOffloaded)) return refuse(concat("tape ", i, " is not offloaded"));
   if (has(i, Mark::kOutput))
     return refuse(concat("x[", i, "] is held by itself: with tape ", i, " it would be held twice"));
   const Bytes size = chain.layer(i).tape;
-  cells.clear(i, Mark::kTapeAway);
+  cells.clear(i, Mark::kTapeOffloaded);
   cells.set(i, Mark::kTape);
   offloaded -= size;
   return settle(held + size, held + size);
@@ -279,8 +279,8 @@ Ledger::Outcome Ledger::State::read_loss(int i) {
 }
 
 Ledger::Outcome Ledger::State::refuse_missing(int i) const {
-  if (has(i, Mark::kOutputAway)) return refuse(output_name(i) + " is offloaded");
-  if (has(i, Mark::kTapeAway))
+  if (has(i, Mark::kOutputOffloaded)) return refuse(output_name(i) + " is offloaded");
+  if (has(i, Mark::kTapeOffloaded))
     return refuse(concat("x[", i, "] is not held: tape ", i, " is offloaded"));
   if (has(i, Mark::kBareTape))
     return refuse(concat("x[", i, "] is not held: tape ", i, " was recomputed without it"));
@@ -288,7 +288,7 @@ Ledger::Outcome Ledger::State::refuse_missing(int i) const {
 }
 
 std::optional<Ledger::Outcome> Ledger::State::refuse_backward(int i) const {
-  if (has(i, Mark::kTapeAway)) return refuse(concat("tape ", i, " is offloaded"));
+  if (has(i, Mark::kTapeOffloaded)) return refuse(concat("tape ", i, " is offloaded"));
   if (!has_tape(i)) return refuse(concat("tape ", i, " is not held"));
   if (!has(i, Mark::kGradient)) return refuse(concat("the gradient of x[", i, "] is not held"));
   if (!output_available(i - 1)) return refuse_missing(i - 1);
@@ -323,7 +323,7 @@ std::optional<Ledger::Outcome> Ledger::State::refuse_second(int i) const {
   if (has(i, Mark::kOutput)) return refuse(output_name(i) + " is held already");
   if (has(i, Mark::kTape)) return refuse(concat("x[", i, "] is held already, inside tape ", i));
   if (has(i, Mark::kBareTape)) return refuse(concat("tape ", i, " is held already"));
-  if (has(i, Mark::kOutputAway))
+  if (has(i, Mark::kOutputOffloaded))
     return refuse(output_name(i) + " is offloaded: prefetch it instead");
   return std::nullopt;
 }

@@ -102,7 +102,7 @@ Ledger::Scope scope_of(const Setting& setting, const Program& program, int rank,
       program::layer_updates(program.ranks[static_cast<std::size_t>(rank)]);
   // State parts of overlapped updates use their window in a step, too.
   if (update_window(setting, updates, rank) == Bytes(0))
-    scope.step = chain::step_room(*setting.chain, optimizer_away(setting, rank));
+    scope.step = chain::step_room(*setting.chain, offloaded_optimizer(setting, rank));
   return scope;
 }
 
@@ -112,13 +112,14 @@ Bytes base_bytes(const Setting& setting, const Program& program, int rank) {
   return fixed + channel_bytes(setting, program, rank);
 }
 
-Bytes optimizer_away(const Setting& setting, int rank) {
-  return setting.optimizer_away.empty() ? Bytes(0)
-                                        : setting.optimizer_away.at(static_cast<std::size_t>(rank));
+Bytes offloaded_optimizer(const Setting& setting, int rank) {
+  return setting.offloaded_optimizer.empty()
+             ? Bytes(0)
+             : setting.offloaded_optimizer.at(static_cast<std::size_t>(rank));
 }
 
 Bytes update_window(const Setting& setting, const program::LayerUpdates& updates, int rank) {
-  const bool has_state = !updates.layers.empty() && optimizer_away(setting, rank) > Bytes(0);
+  const bool has_state = !updates.layers.empty() && offloaded_optimizer(setting, rank) > Bytes(0);
   return has_state ? setting.update_window : Bytes(0);
 }
 
@@ -131,7 +132,7 @@ OffloadRoom always_outside(const Setting& setting, const Program& program, int r
     if (!setting.streamed.empty())
       room.weights += setting.streamed[static_cast<std::size_t>(i)].all();
   }
-  room.state = chain::state_room(*setting.chain, state, optimizer_away(setting, rank));
+  room.state = chain::state_room(*setting.chain, state, offloaded_optimizer(setting, rank));
   return room;
 }
 
@@ -171,8 +172,8 @@ std::optional<std::string> head_problem(const Program& program, const Setting& s
                   setting.platform->ranks.size());
   if (!setting.static_bytes.empty() && setting.static_bytes.size() < ranks)
     return concat("static bytes of ", setting.static_bytes.size(), " ranks, must be of ", ranks);
-  if (!setting.optimizer_away.empty() && setting.optimizer_away.size() < ranks)
-    return concat("optimizer state of ", setting.optimizer_away.size(), " ranks, must be of ",
+  if (!setting.offloaded_optimizer.empty() && setting.offloaded_optimizer.size() < ranks)
+    return concat("optimizer state of ", setting.offloaded_optimizer.size(), " ranks, must be of ",
                   ranks);
   if (!setting.streamed.empty() && setting.streamed.size() != program.rank_of_layer.size())
     return concat("streamed weights of ", setting.streamed.size(), " layers, must be of ",
@@ -181,7 +182,7 @@ std::optional<std::string> head_problem(const Program& program, const Setting& s
     const chain::RankSpec& spec = setting.platform->ranks[rank];
     if (!(spec.speed > 0))
       return concat("rank ", rank, " has the speed ", spec.speed, ", must be above 0");
-    if (optimizer_away(setting, static_cast<int>(rank)) > Bytes(0) &&
+    if (offloaded_optimizer(setting, static_cast<int>(rank)) > Bytes(0) &&
         (spec.out.count() <= 0 || spec.in.count() <= 0))
       return concat("rank ", rank, " has optimizer state in the offload tier, but no copy lanes");
     if (always_outside(setting, program, static_cast<int>(rank)).all() > Bytes(0) &&

@@ -28,7 +28,7 @@ Ledger::Scope scope_of(const Setting& setting, const program::Program& program, 
                        bool trains);
 
 /// Offloaded optimizer state of a rank, 0 where the setting has none.
-Bytes optimizer_away(const Setting& setting, int rank);
+Bytes offloaded_optimizer(const Setting& setting, int rank);
 
 /// What a rank's offload tier holds whatever its program does: optimizer state and streamed
 /// weights.

@@ -132,7 +132,7 @@ void Inventory::add_all_but(const std::vector<Value>& values, const std::vector<
     const bool copied = value.kind == Value::Kind::kTape || value.kind == Value::Kind::kOutput;
     const bool not_yet = copied && std::any_of(coming.begin(), coming.end(),
                                                [&](const Copy& copy) { return copy.key == key; });
-    if (!value.away && !not_yet && value.kind != Value::Kind::kTarget) add(value);
+    if (!value.offloaded && !not_yet && value.kind != Value::Kind::kTarget) add(value);
   }
 }
 

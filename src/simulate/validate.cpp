@@ -83,9 +83,9 @@ std::optional<std::string> Proof::over_budget(int rank, const Execution& executi
     return concat("needs ", execution.at_once().count(), " bytes (", to_text(execution.at_once()),
                   "), the budget is ", spec.memory.count(), " (", to_text(spec.memory), ")");
   const Bytes offload = spec.offload_capacity();
-  const Bytes away = execution.offloaded();
-  if (away > offload)
-    return concat("needs ", away.count(), " bytes in the offload tier, which has ",
+  const Bytes offloaded = execution.offloaded();
+  if (offloaded > offload)
+    return concat("needs ", offloaded.count(), " bytes in the offload tier, which has ",
                   offload.count());
   return std::nullopt;
 }
@@ -97,7 +97,7 @@ std::optional<ProgramFault> Proof::incomplete(const Engine& engine) const {
     std::optional<std::string> reason;
     if (!execution.ledger().empty()) {
       const Value left = execution.ledger().values().front();
-      reason = to_text(left) + (left.away ? " is never brought back" : " is never freed");
+      reason = to_text(left) + (left.offloaded ? " is never brought back" : " is never freed");
     }
     if (!reason) reason = execution.weights().not_as_begun();
     for (int i = 1; i <= program_.layers && !reason; ++i) {

@@ -150,7 +150,7 @@ TEST(Budget, ValuesMayGoToDiskAndLeaveNothingThere) {
 }
 
 /// Offloaded optimizer state of all ranks.
-std::int64_t away(const json& summary) {
+std::int64_t offloaded(const json& summary) {
   std::int64_t sum = 0;
   for (const json& rank : summary["ranks"]) sum += rank["optimizer_away_bytes"].get<std::int64_t>();
   return sum;
@@ -177,7 +177,7 @@ TEST(Budget, OptimizerStateInTheOffloadTierTrainsWhereNothingElseDoes) {
     EXPECT_THAT(page, HasSubstr(">optimizer offloaded</th>"));
     const json planned = summary_of(folder);
     EXPECT_EQ(planned["parameters_digest"], digest);
-    EXPECT_GT(away(planned), 0);
+    EXPECT_GT(offloaded(planned), 0);
     EXPECT_LE(planned["ranks"][0]["peak_bytes"], least);
     const double peak = planned["ranks"][0]["peak_bytes"];
     EXPECT_NEAR(planned["ranks"][0]["predicted_peak_bytes"], peak, 0.02 * peak);
@@ -187,7 +187,7 @@ TEST(Budget, OptimizerStateInTheOffloadTierTrainsWhereNothingElseDoes) {
   const CommandResult again = run_command(kTrireme + " train " + job + offload + budget(least) +
                                           " --set checkpoint.resume=never --set plan.file=" + plan);
   EXPECT_EQ(again.exit_code, 0) << again.errors;
-  EXPECT_GT(away(summary_of(folder)), 0);
+  EXPECT_GT(offloaded(summary_of(folder)), 0);
   const CommandResult nowhere =
       run_command(kTrireme + " train " + job + " --set plan.file=" + plan);
   EXPECT_EQ(nowhere.exit_code, 2);
@@ -201,7 +201,7 @@ TEST(Budget, OptimizerStateInTheOffloadTierTrainsWhereNothingElseDoes) {
   const CommandResult elsewhere =
       run_command(kTrireme + " train " + job + " --set pipeline.stages=2 --set train.steps=4");
   EXPECT_EQ(elsewhere.exit_code, 0) << elsewhere.errors;
-  EXPECT_EQ(away(summary_of(folder)), 0);
+  EXPECT_EQ(offloaded(summary_of(folder)), 0);
 }
 
 TEST(Budget, OfReplicasThatDivideTheOptimizerIsLess) {

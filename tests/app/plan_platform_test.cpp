@@ -19,7 +19,7 @@ std::string platform_with_link(const PlanFolder& files, int host_bytes) {
                                ", out_bytes_per_s: 1, in_bytes_per_s: 1}]\n");
 }
 
-TEST(PlanCommand, HasOptimizerStateAwayWhereThatFits) {
+TEST(PlanCommand, HasOptimizerStateOffloadedWhereThatFits) {
   const PlanFolder files;
   files.folder.file("chain.yaml", replaced(chain_a_text(), "tape_bytes: 4,",
                                            "tape_bytes: 4, optimizer_bytes: 6,"));

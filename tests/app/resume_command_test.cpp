@@ -220,12 +220,12 @@ TEST_F(Resuming, SaysForHowLongStepsWereHeldUpByASaveInTheBackground) {
   const std::string settings = "--set train.steps=8 --set checkpoint.every=3 ";
   ASSERT_EQ(train(settings).exit_code, 0);
   const nlohmann::json plain = summary_of(run_);
-  const std::string away =
+  const std::string offloaded =
       settings +
       "--set checkpoint.resume=never --set memory.host_budget=64MiB --set memory.optimizer=offload "
       "--set memory.weights=offload --set checkpoint.background=true --set report.log_every=1 ";
 
-  const CommandResult run = train(away);
+  const CommandResult run = train(offloaded);
   std::filesystem::remove(run_ / "summary.json");
   std::filesystem::remove_all(run_ / "checkpoints" / "step-8");
   const CommandResult resumed = train(settings);

@@ -63,15 +63,15 @@ TEST_P(GpuCopiesTo, ValuesComeBackEqualWhenTheirBytesAreUsedAgainAtOnce) {
   const std::int64_t elements =
       (is_emulated() || is_watched() ? kMiB : 4 * kMiB) + 3;  // some MiB, not a round number
   const int rounds = is_watched() ? 8 : 40;
-  constexpr int kAway = 3;
+  constexpr int kOffloaded = 3;
   // Room for one value more than is offloaded at a time: allocations are soon reused.
-  const Bytes room = Bytes(elements * 4) * (kAway + 1);
+  const Bytes room = Bytes(elements * 4) * (kOffloaded + 1);
   const auto copies = cuda().make_copies(store_of(room));
-  std::deque<std::pair<Key, at::Tensor>> away;
+  std::deque<std::pair<Key, at::Tensor>> offloaded;
   int reused = 0;
   const auto bring_back = [&] {
-    const auto [key, value] = away.front();
-    away.pop_front();
+    const auto [key, value] = offloaded.front();
+    offloaded.pop_front();
     copies->prefetch(key);
     // The bytes that the copy in is about to take are still being written.
     at::full({elements}, -1.0, floats());
@@ -89,10 +89,10 @@ TEST_P(GpuCopiesTo, ValuesComeBackEqualWhenTheirBytesAreUsedAgainAtOnce) {
     EXPECT_EQ(copies->release_next(), key);
     const at::Tensor next = at::full({elements}, -2.0, floats());  // overwrites them at once
     reused += next.const_data_ptr() == bytes ? 1 : 0;
-    away.emplace_back(key, value);
-    if (away.size() == kAway) bring_back();
+    offloaded.emplace_back(key, value);
+    if (offloaded.size() == kOffloaded) bring_back();
   }
-  while (!away.empty()) bring_back();
+  while (!offloaded.empty()) bring_back();
   copies->drain();
   // Under the sanitizer the driver decides whose bytes a block gets.
   if (!is_watched()) {
@@ -153,7 +153,7 @@ class Block final : public model::Layer {
   at::Tensor up_, down_;
 };
 
-TEST_F(GpuCopies, ATapeThatWasAwayGivesTheSameGradients) {
+TEST_F(GpuCopies, ATapeThatWasOffloadedGivesTheSameGradients) {
   at::manual_seed(3);
   Block block(floats());
   const at::Tensor input = at::randn({4096, 512}, floats());

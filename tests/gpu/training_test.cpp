@@ -128,11 +128,11 @@ TEST_F(GpuTraining, CopiesOfOptimizerStateGiveTheSameBits) {
   for (const bool to_file : {false, true}) {
     const config::JobSpec job = gpt_job(to_file ? "float32" : "bfloat16_weights");
     const GpuOutcome held = train(job, keep_all(job));
-    const plan::Plan plan = keep_all(job, {.away = Bytes(std::int64_t{1} << 40)});
+    const plan::Plan plan = keep_all(job, {.offloaded = Bytes(std::int64_t{1} << 40)});
     const GpuOutcome moved =
         train_on(cuda(), job, model::make_model(job.model), {.plan = plan, .to_file = to_file});
     expect_same(held, moved);
-    EXPECT_GT(moved.summary.ranks[0].optimizer_away, Bytes(0));
+    EXPECT_GT(moved.summary.ranks[0].offloaded_optimizer, Bytes(0));
     EXPECT_LT(moved.summary.ranks[0].static_bytes, held.summary.ranks[0].static_bytes);
   }
 }
@@ -146,12 +146,13 @@ TEST_F(GpuTraining, WeightsThatComeForEveryUseGiveTheSameBits) {
     job.train.clip_norm = 0.5;
     const GpuOutcome held = train(job, keep_all(job));
     for (const bool to_file : {false, true}) {
-      const Bytes away(to_file ? 0 : std::int64_t{1} << 40);
-      const plan::Plan plan = keep_all(job, {.recompute = to_file, .away = away, .streams = true});
+      const Bytes offloaded(to_file ? 0 : std::int64_t{1} << 40);
+      const plan::Plan plan =
+          keep_all(job, {.recompute = to_file, .offloaded = offloaded, .streams = true});
       const GpuOutcome streamed =
           train_on(cuda(), job, model::make_model(job.model), {.plan = plan, .to_file = to_file});
       expect_same(held, streamed);
-      EXPECT_GT(streamed.summary.ranks[0].weights_away, Bytes(0));
+      EXPECT_GT(streamed.summary.ranks[0].offloaded_weights, Bytes(0));
       EXPECT_LT(streamed.summary.ranks[0].static_bytes, held.summary.ranks[0].static_bytes);
     }
   }
@@ -168,11 +169,11 @@ TEST_F(GpuTraining, ReplicasThatDivideTheOptimizerHaveTheBitsOfThoseThatDoNot) {
       job.pipeline.replicas = replicas;
       const GpuOutcome whole = train(job, keep_all(job, {.replicas = replicas}));
       for (const bool streams : {false, true}) {
-        const Bytes away(streams ? 1 << 18 : 0);
-        const GpuOutcome divided = train(
-            job,
-            keep_all(job,
-                     {.replicas = replicas, .away = away, .streams = streams, .shards = true}));
+        const Bytes offloaded(streams ? 1 << 18 : 0);
+        const GpuOutcome divided = train(job, keep_all(job, {.replicas = replicas,
+                                                             .offloaded = offloaded,
+                                                             .streams = streams,
+                                                             .shards = true}));
         expect_same(whole, divided);
         EXPECT_LT(divided.summary.ranks[0].static_bytes, whole.summary.ranks[0].static_bytes);
       }
@@ -187,7 +188,7 @@ TEST_F(GpuTraining, OptimizerStateIsSavedAndTakenUpFromWhereItIs) {
   const config::JobSpec job = gpt_job("bfloat16_weights");
   const model::ChainModel model = model::make_model(job.model);
   const plan::Plan held = keep_all(job);
-  const plan::Plan moved = keep_all(job, {.away = Bytes(std::int64_t{1} << 40)});
+  const plan::Plan moved = keep_all(job, {.offloaded = Bytes(std::int64_t{1} << 40)});
   const support::TemporaryFolder folder;
   runtime::Checkpointing saved;
   saved.folder = folder.path();

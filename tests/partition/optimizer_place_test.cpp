@@ -14,9 +14,9 @@
 namespace trireme::partition {
 namespace {
 
-Bytes away(const plan::Plan& plan) {
+Bytes offloaded(const plan::Plan& plan) {
   Bytes sum;
-  for (const plan::StagePlan& stage : plan.stages) sum += stage.optimizer_away;
+  for (const plan::StagePlan& stage : plan.stages) sum += stage.offloaded_optimizer;
   return sum;
 }
 
@@ -58,13 +58,13 @@ plan::Plan without_alternatives(plan::Plan plan) {
 
 TEST(OptimizerPlace, IsTheDeviceWhereThereIsRoom) {
   Question question = with_links(with_state(equal_layers(4, 1, 3, 1000), 10), 2);
-  EXPECT_EQ(away(planned(question)), Bytes(0));
+  EXPECT_EQ(offloaded(planned(question)), Bytes(0));
   question.platform.ranks[0].memory = Bytes(0);  // no budget
-  EXPECT_EQ(away(planned(question)), Bytes(0));
+  EXPECT_EQ(offloaded(planned(question)), Bytes(0));
 }
 
 // Tapes of 3 bytes each and the gradient, with 40 bytes of state: only the excess is offloaded.
-TEST(OptimizerPlace, KeepAllHasAwayWhatIsOverItsBudget) {
+TEST(OptimizerPlace, KeepAllOffloadsWhatIsOverItsBudget) {
   Question question = with_links(with_state(equal_layers(4, 1, 3, 1000), 10), 2);
   const Bytes needed = keep_all_budget(question);
   question.solver = "keep_all";
@@ -73,7 +73,7 @@ TEST(OptimizerPlace, KeepAllHasAwayWhatIsOverItsBudget) {
   const plan::Plan plan = planned(question);
 
   expect_sound(question, plan);
-  EXPECT_EQ(away(plan), Bytes(7));
+  EXPECT_EQ(offloaded(plan), Bytes(7));
   EXPECT_EQ(plan.stages[0].static_bytes, Bytes(33));
   EXPECT_EQ(plan.stages[0].predicted.peak, needed - Bytes(7));
   // Three micro-batches of 4 layers, 1 + 2 seconds each; then 7 bytes at 2 bytes per second.
@@ -99,35 +99,35 @@ TEST(OptimizerPlace, OffloadMeansAllOfIt) {
   question.optimizer_copies = kAnyTime;
   const plan::Plan plan = planned(question);
   expect_sound(question, plan);
-  EXPECT_EQ(away(plan), Bytes(40));
+  EXPECT_EQ(offloaded(plan), Bytes(40));
   for (const plan::StagePlan& stage : plan.stages) EXPECT_EQ(stage.static_bytes, Bytes(0));
 
   question.shared_bytes = [](const LayerRuns&) {
     return chain::SharedBytes{.weights = Bytes(0), .optimizer = Bytes(4)};
   };
-  EXPECT_EQ(away(planned(question)), Bytes(32));
+  EXPECT_EQ(offloaded(planned(question)), Bytes(32));
 }
 
 TEST(OptimizerPlace, NeedsRoomInTheOffloadTierAndALaneBothWays) {
   Question question = with_links(with_state(equal_layers(4, 1, 3, 0), 10), 2);
   question.optimizer_copies = kAnyTime;
   question.platform.ranks[0].host = Bytes(32);
-  EXPECT_EQ(away(planned(question)), Bytes(30));
+  EXPECT_EQ(offloaded(planned(question)), Bytes(30));
   question.platform.ranks[0].in = BytesPerSecond(0);
-  EXPECT_EQ(away(planned(question)), Bytes(0));
+  EXPECT_EQ(offloaded(planned(question)), Bytes(0));
 }
 
 // A slow link is not worth it while running again costs less; a fast one is.
 TEST(OptimizerPlace, FollowsTheRateOfTheLink) {
   Question question = with_state(equal_layers(8, 1, 4, 95), 10);
   question.solver = "rotor";
-  EXPECT_EQ(away(planned(with_links(question, 0.01))), Bytes(0));
+  EXPECT_EQ(offloaded(planned(with_links(question, 0.01))), Bytes(0));
   const plan::Plan fast = planned(with_links(question, 1000));
-  EXPECT_GT(away(fast), Bytes(0));
+  EXPECT_GT(offloaded(fast), Bytes(0));
   EXPECT_EQ(fast.recompute, Seconds(0));
 }
 
-TEST(OptimizerPlace, EveryRankHasAwayWhatItsOwnMemoryLacks) {
+TEST(OptimizerPlace, EveryRankOffloadsWhatItsOwnMemoryLacks) {
   Question question = with_links(with_state(equal_layers(8, 2, 8, 0), 10), 1000);
   question.cut = std::vector<int>{4};
   question.solver = "keep_all";
@@ -138,8 +138,8 @@ TEST(OptimizerPlace, EveryRankHasAwayWhatItsOwnMemoryLacks) {
   question.platform.ranks[1].memory = second - Bytes(2);
   const plan::Plan plan = planned(question);
   expect_sound(question, plan);
-  EXPECT_EQ(plan.stages[0].optimizer_away, Bytes(9));
-  EXPECT_EQ(plan.stages[1].optimizer_away, Bytes(2));
+  EXPECT_EQ(plan.stages[0].offloaded_optimizer, Bytes(9));
+  EXPECT_EQ(plan.stages[1].offloaded_optimizer, Bytes(2));
 }
 
 // Oracle: for every number of offloaded bytes, a chain with that much less state and longer
@@ -177,7 +177,7 @@ TEST(OptimizerPlace, OfOneRankIsTheBestOfAllNumbersOfBytes) {
     expect_sound(question, without_alternatives(*plan));
     EXPECT_GE(plan->step.count(), least.count() * (1 - 1e-9));
     ++looked;
-    if (away(*plan) > Bytes(0)) ++moved;
+    if (offloaded(*plan) > Bytes(0)) ++moved;
     if (plan->step.count() <= least.count() * (1 + 1e-9)) ++best;
     worst = std::max(worst, plan->step / least);
   }
@@ -204,7 +204,7 @@ TEST(OptimizerPlace, IsSoundAndNeverCostsTimeInPipelines) {
     }
     if (plan == nullptr) continue;
     expect_sound(question, *plan);
-    if (away(*plan) > Bytes(0)) ++moved;
+    if (offloaded(*plan) > Bytes(0)) ++moved;
     if (other == nullptr) ++saved;
   }
   std::printf("%d plans with offloaded state, %d where nothing else fits\n", moved, saved);
@@ -212,7 +212,7 @@ TEST(OptimizerPlace, IsSoundAndNeverCostsTimeInPipelines) {
   EXPECT_GE(saved, trials(10));
 }
 
-TEST(OptimizerPlace, TheLeastBudgetIsThatWithAllOfItAway) {
+TEST(OptimizerPlace, TheLeastBudgetIsThatWithAllOfItOffloaded) {
   std::mt19937 random(7);
   int lacking = 0;
   for (int trial = 0; trial < 120; ++trial) {

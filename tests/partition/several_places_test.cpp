@@ -26,8 +26,8 @@ std::optional<Seconds> step_of(const Question& question) {
 /// Every rank offloads between nothing and all of its own stages' state.
 void expect_state_within_stages(const Question& question, const plan::Plan& plan) {
   for (const plan::StagePlan& stage : plan.stages) {
-    EXPECT_GE(stage.optimizer_away, Bytes(0));
-    EXPECT_LE(stage.optimizer_away,
+    EXPECT_GE(stage.offloaded_optimizer, Bytes(0));
+    EXPECT_LE(stage.offloaded_optimizer,
               chain::optimizer_bytes(question.chain, stage.program.first_layer,
                                      stage.program.last_layer));
     EXPECT_GE(stage.static_bytes, Bytes(0));
@@ -91,10 +91,10 @@ Question unequal_ranks(std::int64_t memory, bool has_state) {
 // Where everything just fits, the fast rank might be given more layers.
 TEST(SeveralPlaces, MoreMemoryIsNoReasonForASlowerCut) {
   for (const bool has_state : {false, true}) {
-    Question away = unequal_ranks(9000, has_state);
-    away.streamed = has_state ? std::vector<int>{} : all_to_stream(away.chain);
-    away.optimizer_copies = has_state ? kAnyTime : Seconds(0);
-    const std::optional<Seconds> least = step_of(away);
+    Question offloaded = unequal_ranks(9000, has_state);
+    offloaded.streamed = has_state ? std::vector<int>{} : all_to_stream(offloaded.chain);
+    offloaded.optimizer_copies = has_state ? kAnyTime : Seconds(0);
+    const std::optional<Seconds> least = step_of(offloaded);
     ASSERT_TRUE(least);
     std::optional<Seconds> before;
     for (std::int64_t memory = 8000; memory < 9400; memory += 50) {

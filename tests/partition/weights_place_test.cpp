@@ -96,7 +96,7 @@ TEST(WeightsPlace, OfTrainedWeightsTakesTheirGradientsAndState) {
   expect_sound(question, plan);
   EXPECT_EQ(streamed(plan).size(), 8U);
   EXPECT_EQ(plan.stages[0].static_bytes, Bytes(2 * 30 + 20));
-  EXPECT_EQ(plan.stages[0].optimizer_away, Bytes(8 * 40));
+  EXPECT_EQ(plan.stages[0].offloaded_optimizer, Bytes(8 * 40));
   question.platform.ranks[0].memory -= Bytes(1);
   EXPECT_TRUE(std::holds_alternative<plan::Infeasible>(partition::plan(question)));
 }
@@ -160,7 +160,7 @@ TEST(WeightsPlace, SharesTheOffloadTierWithTheOptimizersState) {
   const plan::Plan plan = planned(question);
   expect_sound(question, plan);
   EXPECT_EQ(streamed(plan).size(), 8U);
-  EXPECT_EQ(plan.stages[0].optimizer_away, Bytes(128 / 16 * 15 - 80));
+  EXPECT_EQ(plan.stages[0].offloaded_optimizer, Bytes(128 / 16 * 15 - 80));
 }
 
 // A step never holds the first and the last layer together; validation does, between its last
@@ -189,7 +189,7 @@ TEST(WeightsPlace, LeavesValidationItsBytesWhereStateComesBack) {
 // if no weights could be.
 TEST(WeightsPlace, NeverCostsTimeBesideStateThatMayGo) {
   std::mt19937 random(8);
-  int away = 0;
+  int offloaded = 0;
   for (int trial = 0; trial < trials(20); ++trial) {
     SCOPED_TRACE(trial);
     Question question = small_question_with_weights(
@@ -198,9 +198,9 @@ TEST(WeightsPlace, NeverCostsTimeBesideStateThatMayGo) {
       layer.optimizer = Bytes(between(random, 0, 12));
     question.optimizer_copies = std::nullopt;
     const auto [plan, other] = beside_resident(question);
-    if (other && plan::optimizer_away(*other).front() > Bytes(0)) ++away;
+    if (other && plan::offloaded_optimizer(*other).front() > Bytes(0)) ++offloaded;
   }
-  EXPECT_GE(away, trials(4));
+  EXPECT_GE(offloaded, trials(4));
 }
 
 /// Every set of streamable layers.

@@ -47,15 +47,15 @@ TEST(RequireSameChain, RefusesStagesThatDoNotCoverTheChain) {
       "them");
 }
 
-TEST(RequireState, RefusesMoreOfItAwayThanLayersHave) {
+TEST(RequireState, RefusesMoreOfItOffloadedThanLayersHave) {
   chain::Chain chain = chain_of(4);
   for (chain::LayerCost& layer : chain.layers) layer.optimizer = Bytes(10);
   Plan plan = small_plan();
   StagePlan& stage = plan.stages.back();
   const int layers = stage.program.last_layer - stage.program.first_layer + 1;
-  stage.optimizer_away = Bytes(10 * layers);
+  stage.offloaded_optimizer = Bytes(10 * layers);
   EXPECT_NO_THROW(require_state(plan, chain));
-  stage.optimizer_away += Bytes(1);
+  stage.offloaded_optimizer += Bytes(1);
   EXPECT_THAT(support::input_error([&] { require_state(plan, chain); }),
               testing::HasSubstr("optimizer_away_bytes: found " + std::to_string(10 * layers + 1)));
 }
@@ -92,7 +92,7 @@ struct Updated {
     plan.micro_batches = 2;
     plan.stages = {{.rank = 0, .program = program::keep_all(1, 4)}};
     plan.stages[0].streamed = {1, 2, 3, 4};
-    plan.stages[0].optimizer_away = Bytes(40);
+    plan.stages[0].offloaded_optimizer = Bytes(40);
     plan.updates = program::UpdatePlace::kInBackward;
     plan.update_window = Bytes(12);
   }
@@ -128,7 +128,7 @@ TEST(UpdatesOfAPlan, AreOfTheStreamedLayers) {
   EXPECT_EQ(updates(), 4);
   of.plan.updates = program::UpdatePlace::kInForward;
   EXPECT_EQ(updates(), 2);
-  of.plan.stages[0].optimizer_away = Bytes(0);
+  of.plan.stages[0].offloaded_optimizer = Bytes(0);
   EXPECT_EQ(update_windows(of.plan), std::vector<Bytes>{Bytes(0)});
   of.plan.updates = program::UpdatePlace::kAtEnd;
   EXPECT_EQ(updates(), 0);

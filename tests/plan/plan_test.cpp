@@ -204,7 +204,7 @@ TEST(ReadPlan, GivesBackRandomPlans) {
                       size(),
                       {},
                       {time(), time(), size(), size(), size()}};
-      if (random() % 2 == 0) stage.optimizer_away = size();
+      if (random() % 2 == 0) stage.offloaded_optimizer = size();
       stage.program.first_layer = next;
       stage.program.last_layer = next + static_cast<int>(random() % 5);
       next = stage.program.last_layer + 1;

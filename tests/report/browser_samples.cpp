@@ -133,7 +133,7 @@ SampleRun run_of(chain::Chain chain, plan::Plan plan, chain::Platform platform) 
     }
   }
   for (plan::StagePlan& stage : run.plan.stages) {
-    stage.optimizer_away = Bytes(1'234'567'890);
+    stage.offloaded_optimizer = Bytes(1'234'567'890);
     stage.streamed = {stage.program.first_layer};
   }
   return run;

@@ -132,11 +132,11 @@ TEST(PlanPage, LeavesThePipelineOutOnOneRank) {
   EXPECT_THAT(page, Not(HasSubstr("Stages, as planned")));
 }
 
-TEST(PlanPage, TellsWhatKindsOfBytesMoveAndWhatIsAway) {
+TEST(PlanPage, TellsWhatKindsOfBytesMoveAndWhatIsOffloaded) {
   const chain::Chain chain = four_layers();
   plan::Plan plan = one_stage(chain, four_layers_in_14_bytes(), Bytes(14));
   const auto step = timeline(plan, chain, chain::uniform_platform(1, Bytes(14)));
-  plan.stages[0].optimizer_away = Bytes(40);
+  plan.stages[0].offloaded_optimizer = Bytes(40);
   plan.stages[0].streamed = {1, 2, 3};
 
   const std::string page = plan_page(plan, chain, with_moves(step));

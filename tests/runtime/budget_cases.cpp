@@ -194,13 +194,13 @@ void expect_equal(const std::vector<at::Tensor>& expected, const std::vector<at:
 /// If all streamed weights are trained, updates may be anywhere, with some of the state offloaded.
 void update_among_passes(simulate::Dice& dice, const Subject& subject, plan::Plan& plan) {
   plan.updates = program::UpdatePlace::kAtEnd;
-  plan.stages.front().optimizer_away = plan.update_window = Bytes(0);
+  plan.stages.front().offloaded_optimizer = plan.update_window = Bytes(0);
   for (const int layer : plan.stages.front().streamed)
     if (!subject.chain().layer(layer).may_leave().is_trained) return;
   if (dice.roll(0, 1) == 0) return;
   plan.updates = subject.updates_among_passes();
   if (dice.roll(0, 1) == 0 || plan::updated_layers(plan).front().empty()) return;
-  plan.stages.front().optimizer_away =
+  plan.stages.front().offloaded_optimizer =
       chain::optimizer_bytes(subject.chain(), 1, subject.chain().length()) / dice.roll(2, 5);
   plan.update_window = Bytes(dice.roll(6, 40) << 10);
 }
@@ -211,7 +211,7 @@ void split_backward(simulate::Dice& dice, plan::Plan& plan) {
   if (dice.roll(0, 2) > 0) return;
   plan.group = 1;
   plan.updates = program::UpdatePlace::kAtEnd;
-  plan.stages.front().optimizer_away = plan.update_window = Bytes(0);
+  plan.stages.front().offloaded_optimizer = plan.update_window = Bytes(0);
   plan::set_order(plan, schedule::one_f_one_b_with({1}, plan.micro_batches,
                                                    {dice.roll(0, plan.micro_batches)}));
 }
@@ -244,17 +244,17 @@ std::vector<BudgetCase> BudgetCases::of_chain(const std::string& chain) {
   if (chain == "gpt" || chain == "gpt_bfloat16_weights" || chain == "llama_unclipped")
     for (const char* solver :
          {"keep_all, weights streamed, updated among passes",
-          "rotor, weights streamed, optimizer away, updated among passes",
-          "pofo, weights streamed, optimizer away, in groups, updated among passes"})
+          "rotor, weights streamed, optimizer offloaded, updated among passes",
+          "pofo, weights streamed, optimizer offloaded, in groups, updated among passes"})
       cases.emplace_back(chain, solver);
   if (chain != "gpt" && chain != "gpt_lora" && chain != "gpt_bfloat16_weights" && chain != "odd")
     return cases;
   for (const char* solver :
-       {"keep_all, optimizer away", "rotor, optimizer away", "pofo, optimizer away"})
+       {"keep_all, optimizer offloaded", "rotor, optimizer offloaded", "pofo, optimizer offloaded"})
     cases.emplace_back(chain, solver);
   if (chain == "gpt" || chain == "gpt_bfloat16_weights")
-    for (const char* solver :
-         {"keep_all, weights streamed, optimizer away", "rotor, weights streamed, optimizer away"})
+    for (const char* solver : {"keep_all, weights streamed, optimizer offloaded",
+                               "rotor, weights streamed, optimizer offloaded"})
       cases.emplace_back(chain, solver);
   return cases;
 }

@@ -31,7 +31,7 @@ using program::Op;
 /// Suffixes of the names of solvers whose plans offload all of the optimizer's state, or all
 /// weights that may be, or run all micro-batches through the layers together, or update layers
 /// among the passes.
-constexpr std::string_view kOffload = ", optimizer away", kStreamed = ", weights streamed",
+constexpr std::string_view kOffload = ", optimizer offloaded", kStreamed = ", weights streamed",
                            kGroups = ", in groups", kUpdated = ", updated among passes";
 
 /// Rates at which the offload tier is useful: all tapes are copied in about the time that the
@@ -215,23 +215,23 @@ PlannedRun Subject::run(const plan::Plan& plan, Bytes budget, double speed) {
       for (int i = 1; i <= model_.length(); ++i) layers.push_back(i);
       const device::Place& place = machine_.place();
       const model::Precision precision = model::precision_of(job_.train.precision);
-      const Bytes away = plan.stages.front().optimizer_away;
+      const Bytes offloaded = plan.stages.front().offloaded_optimizer;
       const std::unique_ptr<StreamedWeights> weights = streamed(plan);
       Stage stage(model_, layers, job_.train.seed, precision, place.device(),
-                  away > Bytes(0) ? Stage::Masters::kDrawnAgain : Stage::Masters::kDevice,
+                  offloaded > Bytes(0) ? Stage::Masters::kDrawnAgain : Stage::Masters::kDevice,
                   weights.get());
       Boundary boundary(channel, {0}, program.rank_of_layer, place.device());
       Reducer reducer(channel, Position::of(0, 1, 1), stage);
       StateLayout layout =
-          lay_out_state(job_.train.optimizer, stage.parameters(), away, parts.size);
+          lay_out_state(job_.train.optimizer, stage.parameters(), offloaded, parts.size);
       layout.parts_at_once = parts.at_once;
-      EXPECT_EQ(layout.parts.empty(), away == Bytes(0));
+      EXPECT_EQ(layout.parts.empty(), offloaded == Bytes(0));
       EXPECT_LE(layout.room(), offload.state);
       auto of_state = layout.parts.empty()
                           ? nullptr
                           : machine_.make_copies({.host = offload.state, .disk = Bytes(0)});
       Optimizer optimizer(job_.train.optimizer, stage, std::move(layout), std::move(of_state));
-      EXPECT_GE(optimizer.away_bytes(), away);
+      EXPECT_GE(optimizer.offloaded_bytes(), offloaded);
       const auto copies = machine_.make_copies(of_values);
       Executor executor({stage, boundary, reducer, optimizer, copies.get(), place},
                         {.seed = job_.train.seed,

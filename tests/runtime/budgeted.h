@@ -58,9 +58,10 @@ class Subject {
  public:
   Subject(model::ChainModel model, config::JobSpec job, Machine& machine);
 
-  /// Least budget of a solver (with ", optimizer away" after its name: with all of the optimizer's
-  /// state in the offload tier; with ", weights streamed": with all weights there that may be; and
-  /// so on: see question()), and the budget from which on nothing is recomputed or moved.
+  /// Least budget of a solver (with ", optimizer offloaded" after its name: with all of the
+  /// optimizer's state in the offload tier; with ", weights streamed": with all weights there that
+  /// may be; and so on: see question()), and the budget from which on nothing is recomputed or
+  /// moved.
   std::optional<Bytes> least_budget(const std::string& solver);
   Bytes keep_all_budget();
 

@@ -191,16 +191,17 @@ INSTANTIATE_TEST_SUITE_P(
              .precision = "bfloat16_weights",
              .optimizer = "adamw",
              .split = {.replicas = 2, .shards = true}},
-        Case{.name = "state_in_host_memory", .split = {.cut = {3}, .away = kAll}},
+        Case{.name = "state_in_host_memory", .split = {.cut = {3}, .offloaded = kAll}},
         Case{.name = "state_on_disk",
              .precision = "bfloat16_weights",
              .optimizer = "adamw",
-             .split = {.away = kAll, .to_file = true}},
+             .split = {.offloaded = kAll, .to_file = true}},
         Case{.name = "streamed_weights", .split = {.cut = {3}, .streams = true}},
-        Case{
-            .name = "streamed_weights_updated_before_forwards",
-            .optimizer = "adamw",
-            .split = {.away = kAll, .streams = true, .updates = program::UpdatePlace::kInForward}}),
+        Case{.name = "streamed_weights_updated_before_forwards",
+             .optimizer = "adamw",
+             .split = {.offloaded = kAll,
+                       .streams = true,
+                       .updates = program::UpdatePlace::kInForward}}),
     [](const auto& each) { return each.param.name; });
 
 /// A job of layers from Python of which layer 2 is `code`, with these buffers.

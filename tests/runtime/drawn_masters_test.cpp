@@ -105,13 +105,14 @@ TEST(DrawnMasters, AreTheValuesThatWereDrawnWhereverTheyAreAndNeverThoseOfAllLay
   const config::OptimizerSpec spec;
   const std::int64_t state = 3 * kLayers * kLayerBytes;
   for (const bool has_others : {false, true}) {
-    for (const Bytes away : {Bytes(0), Bytes(1), Bytes(state / 3), Bytes(std::int64_t{1} << 40)}) {
-      SCOPED_TRACE(concat(away.count(), has_others ? " of some rows" : ""));
+    for (const Bytes offloaded :
+         {Bytes(0), Bytes(1), Bytes(state / 3), Bytes(std::int64_t{1} << 40)}) {
+      SCOPED_TRACE(concat(offloaded.count(), has_others ? " of some rows" : ""));
       counts.most = 0;
       Stage stage(model, all_layers(model), kSeed, model::Precision::kBfloat16Weights,
                   c10::DeviceType::CPU, Stage::Masters::kDrawnAgain);
       const auto rows = has_others ? some_rows(stage.parameters()) : whole_rows(stage.parameters());
-      StateLayout layout = lay_out_state(spec, stage.parameters(), away, Bytes(9000), rows);
+      StateLayout layout = lay_out_state(spec, stage.parameters(), offloaded, Bytes(9000), rows);
       auto copies = layout.parts.empty() ? nullptr
                                          : std::make_unique<Copies>(tier::OffloadStoreOptions{
                                                .host = layout.room(), .disk = Bytes(0)});

@@ -45,7 +45,7 @@ std::int64_t state_of(const config::OptimizerSpec& spec, const StageParameter& p
   return 4 * parameter.weight.numel() * state_kinds(spec, parameter).count();
 }
 
-TEST(StateLayout, HasEveryNumberOfWhatIsAwayOnceInPartsThatAreNoLargerThanAsked) {
+TEST(StateLayout, HasEveryNumberOfWhatIsOffloadedOnceInPartsThatAreNoLargerThanAsked) {
   std::mt19937 random(3);
   const config::OptimizerSpec spec;
   for (const auto precision : {model::Precision::kFloat32, model::Precision::kBfloat16Weights}) {
@@ -54,14 +54,14 @@ TEST(StateLayout, HasEveryNumberOfWhatIsAwayOnceInPartsThatAreNoLargerThanAsked)
     std::int64_t whole = 0;
     for (const StageParameter& parameter : parameters) whole += state_of(spec, parameter);
     for (int trial = 0; trial < 60; ++trial) {
-      const Bytes away(std::uniform_int_distribution<std::int64_t>(0, whole)(random));
+      const Bytes offloaded(std::uniform_int_distribution<std::int64_t>(0, whole)(random));
       const Bytes part(std::uniform_int_distribution<std::int64_t>(1000, 40'000)(random));
-      SCOPED_TRACE(concat(away.count(), " in parts of ", part.count()));
-      const StateLayout layout = lay_out_state(spec, parameters, away, part);
+      SCOPED_TRACE(concat(offloaded.count(), " in parts of ", part.count()));
+      const StateLayout layout = lay_out_state(spec, parameters, offloaded, part);
 
       std::map<std::size_t, std::int64_t> next;  // number by parameter
       for (std::size_t i = 0; i < parameters.size(); ++i)
-        if (layout.away[i].count > 0) next[i] = layout.away[i].begin;
+        if (layout.offloaded[i].count > 0) next[i] = layout.offloaded[i].begin;
       for (const StatePart& one : layout.parts) {
         EXPECT_LE(one.numbers * 4, part.count());
         std::int64_t end = 0;
@@ -77,14 +77,14 @@ TEST(StateLayout, HasEveryNumberOfWhatIsAwayOnceInPartsThatAreNoLargerThanAsked)
       std::int64_t found = 0;
       for (std::size_t i = 0; i < parameters.size(); ++i) {
         EXPECT_EQ(layout.held(i).end(),
-                  layout.away[i].count > 0 ? layout.away[i].begin : layout.rows[i].end());
-        if (layout.away[i].count == 0) continue;
+                  layout.offloaded[i].count > 0 ? layout.offloaded[i].begin : layout.rows[i].end());
+        if (layout.offloaded[i].count == 0) continue;
         EXPECT_EQ(next[i], parameters[i].weight.numel());
-        found += 4 * layout.away[i].count * state_kinds(spec, parameters[i]).count();
+        found += 4 * layout.offloaded[i].count * state_kinds(spec, parameters[i]).count();
       }
       EXPECT_EQ(layout.room(), Bytes(found));
-      EXPECT_GE(found, away.count());
-      EXPECT_LT(found - away.count(), Row::kAlignment * 4 * 3);
+      EXPECT_GE(found, offloaded.count());
+      EXPECT_LT(found - offloaded.count(), Row::kAlignment * 4 * 3);
     }
   }
 }
@@ -110,11 +110,12 @@ TEST(MovedState, GivesTheBitsOfStateOnTheDevice) {
     SCOPED_TRACE(concat(kind.precision, ", ", kind.optimizer, ", ", kind.momentum));
     const config::JobSpec job = job_of(small_gpt(), kind.precision, kind.optimizer, kind.momentum);
     const RunSummary reference = run_small(job, {});
-    for (const Bytes away : {kAll, Bytes(60'000), Bytes(9'999), Bytes(1)}) {
+    for (const Bytes offloaded : {kAll, Bytes(60'000), Bytes(9'999), Bytes(1)}) {
       for (const Bytes part : {Bytes(1000), Bytes(7777), Bytes(1 << 20)}) {
         for (const bool to_file : {false, true}) {
-          const RunSummary run = run_small(job, {.away = away, .part = part, .to_file = to_file});
-          EXPECT_GT(run.ranks[0].optimizer_away, Bytes(0));
+          const RunSummary run =
+              run_small(job, {.offloaded = offloaded, .part = part, .to_file = to_file});
+          EXPECT_GT(run.ranks[0].offloaded_optimizer, Bytes(0));
           EXPECT_EQ(run.parameters_digest, reference.parameters_digest);
           EXPECT_EQ(run.losses_digest, reference.losses_digest);
         }
@@ -128,20 +129,20 @@ TEST(MovedState, GivesTheBitsForEverySplit) {
     const config::JobSpec job = job_of(small_gpt(), precision);
     const RunSummary reference = run_small(job, {}), of_two = run_small(job, {.replicas = 2});
     for (const std::vector<int>& cut : {std::vector<int>{1}, {3}, {1, 4}, {2, 5}}) {
-      const RunSummary run = run_small(job, {.cut = cut, .recompute = true, .away = kAll});
+      const RunSummary run = run_small(job, {.cut = cut, .recompute = true, .offloaded = kAll});
       EXPECT_EQ(run.parameters_digest, reference.parameters_digest);
       EXPECT_EQ(run.losses_digest, reference.losses_digest);
-      const RunSummary twice = run_small(job, {.cut = cut, .replicas = 2, .away = kAll});
+      const RunSummary twice = run_small(job, {.cut = cut, .replicas = 2, .offloaded = kAll});
       EXPECT_EQ(twice.parameters_digest, of_two.parameters_digest);
     }
     const RunSummary shared =
-        run_small(job, {.cut = {2, 4}, .ranks = {0, 1, 0}, .away = Bytes(20'000)});
+        run_small(job, {.cut = {2, 4}, .ranks = {0, 1, 0}, .offloaded = Bytes(20'000)});
     EXPECT_EQ(shared.parameters_digest, reference.parameters_digest);
   }
   // Batch norm's buffers, and adapters of frozen weights.
   for (const config::ModelSpec& model : {config::ModelSpec(small_mlp()), {with_adapters()}}) {
     const config::JobSpec job = job_of(model, "bfloat16_weights");
-    EXPECT_EQ(run_small(job, {.cut = {2}, .away = kAll}).parameters_digest,
+    EXPECT_EQ(run_small(job, {.cut = {2}, .offloaded = kAll}).parameters_digest,
               run_small(job, {.cut = {2}}).parameters_digest);
   }
 }
@@ -150,15 +151,15 @@ TEST(MovedState, IsNotOnTheDeviceBetweenUpdates) {
   for (const char* const precision : {"float32", "bfloat16_weights"}) {
     const config::JobSpec job = job_of(small_gpt(), precision);
     const RunSummary held = run_small(job, {});
-    const RunSummary moved = run_small(job, {.away = kAll});
+    const RunSummary moved = run_small(job, {.offloaded = kAll});
     const Stage stage = stage_of(small_gpt(), model::precision_of(precision));
     std::int64_t state = 0;
     for (const StageParameter& parameter : stage.parameters())
       state += state_of(job.train.optimizer, parameter);
-    EXPECT_EQ(moved.ranks[0].optimizer_away, Bytes(state));
+    EXPECT_EQ(moved.ranks[0].offloaded_optimizer, Bytes(state));
     EXPECT_EQ(held.ranks[0].static_bytes - moved.ranks[0].static_bytes, Bytes(state));
     EXPECT_EQ(held.ranks[0].peak - moved.ranks[0].peak, Bytes(state));
-    EXPECT_EQ(held.ranks[0].optimizer_away, Bytes(0));
+    EXPECT_EQ(held.ranks[0].offloaded_optimizer, Bytes(0));
   }
 }
 
@@ -183,7 +184,7 @@ TEST(MovedState, IsSavedAndTakenUpLikeAnyOther) {
     const config::JobSpec job = long_job(precision);
     const TemporaryFolder held, moved;
     const RunSummary reference = run_small(job, {}, {}, device::cpu(), every_three(held.path()));
-    run_small(job, {.cut = {3}, .away = kAll}, {}, device::cpu(), every_three(moved.path()));
+    run_small(job, {.cut = {3}, .offloaded = kAll}, {}, device::cpu(), every_three(moved.path()));
     for (const char* const step : {"step-3", "step-6"}) {
       const checkpoint::Manifest of_held = checkpoint::load_manifest(held / step),
                                  of_moved = checkpoint::load_manifest(moved / step);
@@ -191,8 +192,9 @@ TEST(MovedState, IsSavedAndTakenUpLikeAnyOther) {
       for (const auto& [name, entry] : of_held.tensors)
         EXPECT_EQ(of_moved.tensors.at(name).digest, entry.digest) << name;
     }
-    for (const Split& after : {Split{.cut = {2}, .away = kAll, .to_file = true}, Split{.cut = {4}},
-                               Split{.away = Bytes(50'000), .part = Bytes(900)}}) {
+    for (const Split& after :
+         {Split{.cut = {2}, .offloaded = kAll, .to_file = true}, Split{.cut = {4}},
+          Split{.offloaded = Bytes(50'000), .part = Bytes(900)}}) {
       Checkpointing resumed;
       resumed.resume = moved / "step-3";
       const RunSummary run = run_small(job, after, {}, device::cpu(), resumed);
@@ -207,7 +209,7 @@ TEST(MovedState, BeginsWithWeightsLikeAnyOther) {
     const TemporaryFolder folder;
     config::JobSpec job = job_of(small_gpt(), precision);
     job.weights = train_and_export(job, folder).weights.string();
-    EXPECT_EQ(run_small(job, {.cut = {3}, .away = kAll}).parameters_digest,
+    EXPECT_EQ(run_small(job, {.cut = {3}, .offloaded = kAll}).parameters_digest,
               run_small(job, {}).parameters_digest);
   }
 }

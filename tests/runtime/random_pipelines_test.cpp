@@ -70,7 +70,7 @@ class RandomPipelines : public testing::TestWithParam<Kind> {
                                     .make()},
                      .cycle = {0, 1, dice.roll(0, 1)}};
       stage.program = std::move(program);
-      stage.optimizer_away = Bytes(std::max(0, dice.roll(-10'000, 20'000)));
+      stage.offloaded_optimizer = Bytes(std::max(0, dice.roll(-10'000, 20'000)));
       for (int i = stage.program.first_layer; i <= stage.program.last_layer; ++i)
         if (chain_.layer(i).may_leave().all() > Bytes(0) && dice.roll(0, 2) > 0)
           stage.streamed.push_back(i);

@@ -33,7 +33,7 @@ void expect_no_time_is_told_twice(const FinishedRun& run) {
 TEST(RecordedStep, TellsTheSameOfItsRanksAsTheFiguresOfTheMedianStep) {
   for (const bool streams : {false, true}) {
     const FinishedRun run = run_recorded(
-        one_step(), {.cut = {3}, .away = streams ? kAll : Bytes(0), .streams = streams});
+        one_step(), {.cut = {3}, .offloaded = streams ? kAll : Bytes(0), .streams = streams});
     expect_no_time_is_told_twice(run);
     ASSERT_EQ(run.recorded.step.ranks.size(), 2U);
     for (std::size_t rank = 0; rank < 2; ++rank) {
@@ -47,18 +47,18 @@ TEST(RecordedStep, TellsTheSameOfItsRanksAsTheFiguresOfTheMedianStep) {
   }
 }
 
-TEST(RecordedStep, HasTheCopiesOfStateThatIsAway) {
+TEST(RecordedStep, HasTheCopiesOfStateThatIsOffloaded) {
   const FinishedRun held = run_recorded(one_step(), {});
   EXPECT_EQ(held.recorded.step.ranks[0].state_moved, Bytes(0));
   EXPECT_EQ(held.recorded.step.ranks[0].copies_in, Seconds(0));
 
   for (const bool to_file : {false, true}) {
-    const FinishedRun run = run_recorded(one_step(), {.away = kAll, .to_file = to_file});
+    const FinishedRun run = run_recorded(one_step(), {.offloaded = kAll, .to_file = to_file});
     const simulate::RankResult& rank = run.recorded.step.ranks[0];
     // Parts begin at aligned places.
-    EXPECT_GE(rank.state_moved, run.summary.ranks[0].optimizer_away);
-    EXPECT_LT(rank.state_moved / run.summary.ranks[0].optimizer_away, 1.2);
-    EXPECT_EQ(rank.offloaded.all(), run.summary.ranks[0].optimizer_away);
+    EXPECT_GE(rank.state_moved, run.summary.ranks[0].offloaded_optimizer);
+    EXPECT_LT(rank.state_moved / run.summary.ranks[0].offloaded_optimizer, 1.2);
+    EXPECT_EQ(rank.offloaded.all(), run.summary.ranks[0].offloaded_optimizer);
     EXPECT_EQ(rank.moved, Bytes(0));
     EXPECT_EQ(rank.weights_moved, Bytes(0));
     EXPECT_GT(rank.copies_out, Seconds(0));
@@ -72,10 +72,11 @@ TEST(RecordedStep, HasStateOfUpdatesAmongPassesOnce) {
     config::JobSpec job = one_step();
     job.train.steps = 2;  // updates before forwards are those of the step before
     job.train.clip_norm = 0;
-    const FinishedRun run = run_recorded(job, {.away = kAll, .streams = true, .updates = place});
+    const FinishedRun run =
+        run_recorded(job, {.offloaded = kAll, .streams = true, .updates = place});
     const simulate::RankResult& rank = run.recorded.step.ranks[0];
-    EXPECT_GE(rank.state_moved, run.summary.ranks[0].optimizer_away);
-    EXPECT_LT(rank.state_moved / run.summary.ranks[0].optimizer_away, 1.2);
+    EXPECT_GE(rank.state_moved, run.summary.ranks[0].offloaded_optimizer);
+    EXPECT_LT(rank.state_moved / run.summary.ranks[0].offloaded_optimizer, 1.2);
     expect_no_time_is_told_twice(run);
   }
 }
@@ -85,8 +86,8 @@ TEST(RecordedStep, HasStreamedWeightsThatCame) {
   const FinishedRun run = run_recorded(one_step(), {.streams = true});
   const simulate::RankResult& rank = run.recorded.step.ranks[0];
   EXPECT_EQ(rank.state_moved, Bytes(0));
-  EXPECT_GT(rank.weights_moved, run.summary.ranks[0].weights_away);
-  EXPECT_EQ(rank.offloaded.all(), run.summary.ranks[0].weights_away);
+  EXPECT_GT(rank.weights_moved, run.summary.ranks[0].offloaded_weights);
+  EXPECT_EQ(rank.offloaded.all(), run.summary.ranks[0].offloaded_weights);
   EXPECT_GT(rank.copies_out, Seconds(0));
 }
 

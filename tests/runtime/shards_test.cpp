@@ -233,12 +233,12 @@ TEST(ShardedOptimizer, HasTheseBitsForEveryModelAndSplit) {
       for (const std::vector<int>& cut : {std::vector<int>{}, {1}, {2, 4}}) {
         if (std::holds_alternative<config::MlpSpec>(model) && cut.size() > 1) continue;
         SCOPED_TRACE(concat(precision, ", ", cut.size() + 1, " stages"));
-        for (const Bytes away : {Bytes(0), Bytes(5'000), kAll})
+        for (const Bytes offloaded : {Bytes(0), Bytes(5'000), kAll})
           for (const bool streams : {false, true})
             expect_same(run_small(job, {.cut = cut,
                                         .recompute = streams,
                                         .replicas = 2,
-                                        .away = away,
+                                        .offloaded = offloaded,
                                         .part = Bytes(3000),
                                         .streams = streams,
                                         .shards = true}),
@@ -313,8 +313,8 @@ TEST(ShardedOptimizer, IsSavedInPartsAndTakenUpByAnyReplicas) {
     // Resumed with as many replicas, sharded or not, wherever the state is.
     for (const Split& after :
          {Split{.replicas = 2}, Split{.replicas = 2, .shards = true},
-          Split{.cut = {2}, .replicas = 2, .away = kAll, .shards = true},
-          Split{.replicas = 2, .away = Bytes(9000), .streams = true, .shards = true}})
+          Split{.cut = {2}, .replicas = 2, .offloaded = kAll, .shards = true},
+          Split{.replicas = 2, .offloaded = Bytes(9000), .streams = true, .shards = true}})
       expect_same(run_small(job, after, {}, device::cpu(), resumed_from(parts / "step-3")),
                   reference);
     // Resumed with another number of replicas, whose sums have other bits: after the last step, so

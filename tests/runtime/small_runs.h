@@ -107,7 +107,7 @@ struct Split {
   bool mixed = false;  ///< every second and third micro-batch runs the other of the two policies
   std::vector<int> in_flight = {};  ///< by stage; empty: as in 1F1B
   /// Optimizer state per stage in the offload tier, or in a file, in parts of this size.
-  Bytes away = {}, part = Bytes(4096);
+  Bytes offloaded = {}, part = Bytes(4096);
   bool to_file = false;
   bool streams = false;  ///< untied weights are in the offload tier as well
   int at_once = 2;       ///< layers whose weights are on the device at a time
@@ -145,7 +145,7 @@ inline plan::Plan plan_of(const model::ChainModel& model, const config::JobSpec&
       stage.mix = {.others = {split.recompute ? program::keep_all(first, last)
                                               : program::recompute_all(first, last)},
                    .cycle = {0, 1, 1}};
-    stage.optimizer_away = split.away;
+    stage.offloaded_optimizer = split.offloaded;
     if (split.streams) stage.streamed = layers_with_weights(model, first, last);
     plan.stages.push_back(stage);
     first = last + 1;

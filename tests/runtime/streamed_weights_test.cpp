@@ -61,12 +61,12 @@ TEST(StreamedWeights, GiveTheBitsOfWeightsOnTheDevice) {
       SCOPED_TRACE(precision);
       const config::JobSpec job = job_of(model, precision);
       const RunSummary reference = run_small(job, {});
-      EXPECT_EQ(reference.ranks[0].weights_away, Bytes(0));
+      EXPECT_EQ(reference.ranks[0].offloaded_weights, Bytes(0));
       for (const bool recompute : {false, true}) {
         for (const bool to_file : {false, true}) {
           const RunSummary run =
               run_small(job, {.recompute = recompute, .to_file = to_file, .streams = true});
-          EXPECT_GT(run.ranks[0].weights_away, Bytes(0));
+          EXPECT_GT(run.ranks[0].offloaded_weights, Bytes(0));
           expect_same(run, reference);
         }
       }
@@ -83,7 +83,7 @@ TEST_P(SplitStreams, GiveTheBitsForEverySplit) {
   for (const std::vector<int>& cut : {std::vector<int>{1}, {4}, {2, 5}}) {
     expect_same(run_small(job, {.cut = cut, .recompute = true, .streams = true}), reference);
     expect_same(
-        run_small(job, {.cut = cut, .mixed = true, .away = Bytes(1 << 30), .streams = true}),
+        run_small(job, {.cut = cut, .mixed = true, .offloaded = Bytes(1 << 30), .streams = true}),
         reference);
     expect_same(run_small(job, {.cut = cut, .schedule = "gpipe", .streams = true}), reference);
     expect_same(run_small(job, {.cut = cut, .replicas = 2, .streams = true}), of_two);
@@ -93,7 +93,7 @@ TEST_P(SplitStreams, GiveTheBitsForEverySplit) {
               of_two);
   for (const int group : {2, 3, 4}) {
     expect_same(run_small(job, {.recompute = true, .streams = true, .group = group}), reference);
-    expect_same(run_small(job, {.away = Bytes(1 << 30), .streams = true, .group = group}),
+    expect_same(run_small(job, {.offloaded = Bytes(1 << 30), .streams = true, .group = group}),
                 reference);
     expect_same(run_small(job, {.cut = {3}, .recompute = true, .streams = true, .group = group}),
                 reference);
@@ -116,7 +116,7 @@ TEST(StreamedWeights, AreTrainedByAnyOptimizer) {
       job.train.optimizer.momentum = momentum;
       const RunSummary reference = run_small(job, {});
       expect_same(run_small(job, {.streams = true}), reference);
-      expect_same(run_small(job, {.away = Bytes(1 << 30), .streams = true}), reference);
+      expect_same(run_small(job, {.offloaded = Bytes(1 << 30), .streams = true}), reference);
     }
   }
 }
@@ -148,7 +148,7 @@ TEST_P(SplitStreams, AreOnTheDeviceTwoLayersAtATime) {
     for (const chain::OffloadWeights& size : sizes) all += size.all();
     const Bytes saved = all - chain::weights_window(sizes, 2);
     EXPECT_GT(saved, Bytes(0));
-    EXPECT_EQ(streamed.ranks[0].weights_away, all);
+    EXPECT_EQ(streamed.ranks[0].offloaded_weights, all);
     EXPECT_EQ(held.ranks[0].static_bytes - streamed.ranks[0].static_bytes, saved);
     // Or more, if the peak is while smaller ones are on the device.
     EXPECT_GE(held.ranks[0].peak - streamed.ranks[0].peak, saved);
@@ -184,7 +184,7 @@ TEST_P(SplitStreams, AreSavedAndTakenUpLikeAnyOther) {
     }
     for (const Split& after : {Split{.cut = {2}, .streams = true}, Split{.cut = {4}},
                                Split{.to_file = true, .streams = true},
-                               Split{.away = Bytes(1 << 30), .streams = true}}) {
+                               Split{.offloaded = Bytes(1 << 30), .streams = true}}) {
       Checkpointing resumed;
       resumed.resume = streamed / "step-3";
       expect_same(run_small(job, after, {}, device::cpu(), resumed), reference);
@@ -203,8 +203,8 @@ TEST(StreamedWeights, BeginWithThoseOfAFileLikeAnyOther) {
   for (const char* const precision : {"float32", "bfloat16_weights"}) {
     config::JobSpec full = job_of(plain, precision);
     full.weights = job.weights;
-    for (const Bytes away : {Bytes(0), Bytes(1 << 30)})
-      expect_same(run_small(full, {.cut = {3}, .away = away, .streams = true}),
+    for (const Bytes offloaded : {Bytes(0), Bytes(1 << 30)})
+      expect_same(run_small(full, {.cut = {3}, .offloaded = offloaded, .streams = true}),
                   run_small(full, {}));
   }
 }

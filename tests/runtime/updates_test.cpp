@@ -43,9 +43,9 @@ void expect_same(const RunSummary& run, const RunSummary& reference) {
 }
 
 /// A split with streamed weights, overlapped updates and offloaded state, all or some of it.
-Split split_of(UpdatePlace place, Bytes away = Bytes(1 << 30)) {
+Split split_of(UpdatePlace place, Bytes offloaded = Bytes(1 << 30)) {
   Split split;
-  split.away = away;
+  split.offloaded = offloaded;
   split.streams = true;
   split.updates = place;
   return split;
@@ -62,15 +62,15 @@ TEST_P(Updates, AmongPassesGiveTheBitsOfThoseAtTheEnd) {
     const config::JobSpec job = job_of(clip_norm(), precision);
     const RunSummary reference = run_small(job, {});
     EXPECT_EQ(updates_in(run_recorded(job, split_of(UpdatePlace::kAtEnd))), 0);
-    for (const Bytes away : {Bytes(0), Bytes(100'000), Bytes(1 << 30)}) {
-      Split split = split_of(GetParam(), away);
+    for (const Bytes offloaded : {Bytes(0), Bytes(100'000), Bytes(1 << 30)}) {
+      Split split = split_of(GetParam(), offloaded);
       const FinishedRun run = run_recorded(job, split);
       expect_same(run.summary, reference);
       // All ten layers have weights that are not tied; two of them wait for the end.
       EXPECT_EQ(updates_in(run), GetParam() == UpdatePlace::kInForward ? 8 : 10);
       split.recompute = true;
       expect_same(run_small(job, split), reference);
-      split.to_file = away > Bytes(0);
+      split.to_file = offloaded > Bytes(0);
       expect_same(run_small(job, split), reference);
     }
   }

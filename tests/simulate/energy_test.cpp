@@ -104,7 +104,7 @@ TEST(Energy, OfCopiesIsThatOfTheTimeTheyTake) {
   platform.ranks[0].out = BytesPerSecond(10);
   platform.ranks[0].in = BytesPerSecond(5);
   Setting setting{.chain = &chain, .platform = &platform, .static_bytes = {}};
-  setting.optimizer_away = {Bytes(10)};
+  setting.offloaded_optimizer = {Bytes(10)};
   const Simulation simulation = simulate(one_layer_each(1, schedule::one_f_one_b({1, 1})), setting);
   ASSERT_FALSE(simulation.fault);
   EXPECT_EQ(

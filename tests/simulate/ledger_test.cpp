@@ -57,7 +57,7 @@ class LedgerOfPowers : public testing::Test {
   std::vector<std::pair<std::string, Bytes>> held() const {
     std::vector<std::pair<std::string, Bytes>> held;
     for (const Value& value : ledger_.values()) {
-      if (!value.away && value.kind != Value::Kind::kTarget)
+      if (!value.offloaded && value.kind != Value::Kind::kTarget)
         held.emplace_back(to_text(value), value.size);
     }
     return held;
@@ -153,7 +153,7 @@ TEST_F(LedgerOfPowers, CopiesMoveBytesBetweenTiers) {
   EXPECT_EQ(ledger_.offloaded(), Bytes(0));
 }
 
-TEST_F(LedgerOfPowers, NothingIsUsedWhileAway) {
+TEST_F(LedgerOfPowers, NothingIsUsedWhileOffloaded) {
   given({"0:load_input 0", "0:forward_tape 1", "0:offload_tape 1", "0:offload 0"});
   EXPECT_EQ(fault("0:forward 2"), "x[1] is not held: tape 1 is offloaded");
   EXPECT_EQ(fault("0:forward 1"), "x[0] is offloaded");

@@ -135,7 +135,7 @@ class RandomStage {
   program::StageProgram make() {
     std::vector<program::Action> backward;
     first_pass(program_.first_layer, true, backward);
-    append(program_.forward, away_);
+    append(program_.forward, offloaded_);
     append(program_.backward, back_);
     append(program_.backward, backward);
     return program_;
@@ -165,7 +165,7 @@ class RandomStage {
     if (choice == 0 || (choice == 2 && k == last)) {
       forward.push_back({Op::kForwardTape, k});
       if (copies_ && dice_.roll(0, 2) == 0) {
-        away_.push_back({Op::kOffloadTape, k});
+        offloaded_.push_back({Op::kOffloadTape, k});
         back_.push_back({Op::kPrefetchTape, k});
       }
       first_pass(k + 1, false, backward);
@@ -225,7 +225,7 @@ class RandomStage {
   Dice& dice_;
   program::StageProgram program_;
   bool copies_;
-  List away_, back_;  // offloads of tapes after their last use, prefetches before the next
+  List offloaded_, back_;  // offloads of tapes after their last use, prefetches before the next
 };
 
 /// The stage's program with one random change: actions swapped, moved, left out, written twice; a

@@ -21,7 +21,7 @@ namespace {
 using testing::Contains;
 
 // 2.4 s of the update of 6 s are for offloaded state; its copies in take 10 s, those out 4 s.
-TEST(Simulate, OptimizerStateThatIsAwayTakesTheLongestOfItsCopiesAndItsUpdate) {
+TEST(Simulate, OptimizerStateThatIsOffloadedTakesTheLongestOfItsCopiesAndItsUpdate) {
   chain::Chain chain = chain_of(1, {{1, 2, 1, 1}});
   chain.layers[0].update = Seconds(6);
   chain.layers[0].optimizer = Bytes(100);
@@ -32,7 +32,7 @@ TEST(Simulate, OptimizerStateThatIsAwayTakesTheLongestOfItsCopiesAndItsUpdate) {
   Setting setting{.chain = &chain, .platform = &platform, .static_bytes = {}};
   EXPECT_DOUBLE_EQ(simulate(program, setting).step.count(), 3 + 6);
 
-  setting.optimizer_away = {Bytes(40)};
+  setting.offloaded_optimizer = {Bytes(40)};
   const Simulation moved = simulate(program, setting);
   ASSERT_FALSE(moved.fault);
   EXPECT_DOUBLE_EQ(moved.step.count(), 3 + 3.6 + 10);
@@ -55,7 +55,7 @@ TEST(Simulate, OptimizerStateThatIsAwayTakesTheLongestOfItsCopiesAndItsUpdate) {
 }
 
 // Three parts of a line each are on the device while the first one is updated.
-TEST(Simulate, AStepHasRoomForTheLeastPartsOfStateThatIsAway) {
+TEST(Simulate, AStepHasRoomForTheLeastPartsOfStateThatIsOffloaded) {
   chain::Chain chain = chain_of(1, {{1, 2, 1, 1}});
   chain.layers[0].optimizer = Bytes(100'000);
   chain.state_line = Bytes(768);
@@ -66,7 +66,7 @@ TEST(Simulate, AStepHasRoomForTheLeastPartsOfStateThatIsAway) {
   const Bytes of_passes = simulate(program, setting).ranks[0].peak.size;
   EXPECT_LT(of_passes, Bytes(5100));
 
-  setting.optimizer_away = {Bytes(40'000)};
+  setting.offloaded_optimizer = {Bytes(40'000)};
   const Simulation moved = simulate(program, setting, Detail::kTimeline);
   EXPECT_EQ(moved.ranks[0].peak.size, Bytes(5000 + 3 * 768 + 1024));
   EXPECT_EQ(to_text(moved.ranks[0].peak.action.value()), "0:step 0");

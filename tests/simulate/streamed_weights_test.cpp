@@ -75,7 +75,7 @@ TEST(SimulateStreams, ManyMicroBatchesOfStreamedWeightsTakeTheirCopies) {
 /// Four equal layers on one rank, forward 1 s, backward 2 s, update 1 s, whose 10 bytes of weights
 /// and 10 of gradients are streamed at 10 B/s.
 struct TrainedStreams {
-  explicit TrainedStreams(int count, Bytes away = Bytes(0)) : micro_batches(count) {
+  explicit TrainedStreams(int count, Bytes offloaded = Bytes(0)) : micro_batches(count) {
     for (chain::LayerCost& layer : chain.layers) {
       layer.update = Seconds(1);
       layer.optimizer = Bytes(10);
@@ -85,7 +85,7 @@ struct TrainedStreams {
     const chain::OffloadWeights both{
         .weights = Bytes(10), .gradients = Bytes(10), .is_trained = true};
     setting.streamed = {{}, both, both, both, both};
-    setting.optimizer_away = {away};
+    setting.offloaded_optimizer = {offloaded};
   }
 
   Program program() const {

@@ -34,7 +34,7 @@ struct Updates {
     }
     platform.ranks[0].host = Bytes(2000);
     platform.ranks[0].in = platform.ranks[0].out = BytesPerSecond(10);
-    setting.optimizer_away = {state * layers};
+    setting.offloaded_optimizer = {state * layers};
     setting.static_bytes = {Bytes(100)};
   }
 

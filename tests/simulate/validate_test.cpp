@@ -27,13 +27,13 @@ TEST(Validate, CountsOptimizerStateInTheOffloadTier) {
   lowering.order = schedule::one_f_one_b({1, 1});
   const Program program = program::lower(lowering);
   Setting setting{.chain = &chain, .platform = &platform, .static_bytes = {}};
-  setting.optimizer_away = {platform.ranks[0].host};
+  setting.offloaded_optimizer = {platform.ranks[0].host};
   EXPECT_FALSE(validate(program, setting));
   platform.ranks[0].host -= Bytes(1);
   const auto fault = validate(program, setting);
   ASSERT_TRUE(fault);
   EXPECT_THAT(fault->reason, testing::HasSubstr("in the offload tier, which has 1073741823"));
-  setting.optimizer_away = {};
+  setting.offloaded_optimizer = {};
   EXPECT_FALSE(validate(program, setting));
 }
 

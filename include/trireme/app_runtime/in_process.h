@@ -28,7 +28,7 @@ struct GivenJob {
 struct Training {
   GivenJob job;
   /// Called on rank 0 of the job for every step, in order, in bursts of report.log_every; an error
-  /// that it throws ends the run. Null: nobody asks.
+  /// that it throws ends the run. Null: no callback.
   std::function<void(const record::StepMetrics&)> on_step = {};
 };
 

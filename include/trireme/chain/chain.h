@@ -131,15 +131,15 @@ Bytes trained_weights(const LayerCost& layer);
 /// Bytes of the optimizer's state of layers first..last.
 Bytes optimizer_bytes(const Chain& chain, int first, int last);
 
-/// Bytes that `away` bytes of a rank's optimizer state need in the offload tier: rounding adds less
-/// than a state line of the chain. `state` is all of the rank's, tied weights with each of their
-/// uses.
-Bytes state_room(const Chain& chain, Bytes state, Bytes away);
+/// Bytes that `offloaded` bytes of a rank's optimizer state need in the offload tier: rounding adds
+/// less than a state line of the chain. `state` is all of the rank's, tied weights with each of
+/// their uses.
+Bytes state_room(const Chain& chain, Bytes state, Bytes offloaded);
 
-/// Least device bytes for the update at a step's end, where `away` bytes of a rank's state are
+/// Least device bytes for the update at a step's end, where `offloaded` bytes of a rank's state are
 /// copied in for it in parts: kLeastParts of a state line each, and kUpdateScratch. 0 where nothing
 /// is offloaded.
-Bytes step_room(const Chain& chain, Bytes away);
+Bytes step_room(const Chain& chain, Bytes offloaded);
 /// What an update takes in addition to the parts: a divisor and a count.
 inline constexpr Bytes kUpdateScratch{1024};
 /// Fewest parts: one copied in, one updated, one copied out.

@@ -13,7 +13,7 @@
 
 namespace trireme::chain {
 
-/// Power model of a rank, for energy that nobody has measured; 0: none.
+/// Power model of a rank, for energy that is not measured; 0: none.
 struct Power {
   Watts busy{0};      ///< while it computes; not for passes whose layer says joules
   Watts idle{0};      ///< while it does not compute
@@ -62,11 +62,10 @@ struct RankSpec {
   BytesPerSecond in{0};   ///< offload tier to device
   double speed = 1.0;     ///< relative: a layer takes forward / speed
   Power power;
-  Seconds out_latency{0};   ///< of one copy, before its bytes; 0 for a chain's copies
-  Seconds in_latency{0};    ///< the same, from the offload tier
-  FlopsPerSecond flops{0};  ///< for computations whose time nobody has measured; 0: not said
-  FlopsPerJoule flops_energy{
-      0};  ///< for computations whose joules nobody has measured; 0: not said
+  Seconds out_latency{0};         ///< of one copy, before its bytes; 0 for a chain's copies
+  Seconds in_latency{0};          ///< the same, from the offload tier
+  FlopsPerSecond flops{0};        ///< for computations whose time is not measured; 0: not said
+  FlopsPerJoule flops_energy{0};  ///< for computations whose joules are not measured; 0: not said
   /// Whether copies and compute take turns, as with flash on a microcontroller's bus; for graphs.
   bool copies_in_turn = false;
   std::vector<Clock> clocks = {};  ///< besides the usual one; names differ

@@ -329,7 +329,7 @@ struct PlanSpec {
   std::string deadline = "none";
 };
 
-/// What energy costs on each rank where nobody has measured it; as a platform file says it of a
+/// What energy costs on each rank where it is not measured; as a platform file says it of a
 /// rank.
 struct EnergySpec {
   chain::Power power;

@@ -67,7 +67,7 @@ struct StagePlan {
   StagePrediction predicted;
   program::Mix mix = {};  ///< predicted: means over its cycle
   /// Bytes of optimizer state in the offload tier except during the update; not in static_bytes.
-  Bytes optimizer_away = {};
+  Bytes offloaded_optimizer = {};
   /// Streamed layers, ascending: weights are in the offload tier and copied in for every use
   /// (chain::OffloadWeights); static_bytes has those that are on the device at a time.
   std::vector<int> streamed = {};
@@ -145,7 +145,7 @@ std::vector<std::vector<int>> updated_layers(const Plan& plan);
 std::vector<Bytes> update_windows(const Plan& plan);
 
 /// Bytes of optimizer state in the offload tier; by rank.
-std::vector<Bytes> optimizer_away(const Plan& plan);
+std::vector<Bytes> offloaded_optimizer(const Plan& plan);
 
 /// By stage, its rank.
 schedule::Placement placement(const Plan& plan);

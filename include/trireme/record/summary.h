@@ -47,9 +47,9 @@ struct RankSummary {
   int rank = 0;
   Bytes budget = {};  ///< 0: none
   Bytes peak = {}, static_bytes = {};
-  Bytes optimizer_away = {};  ///< optimizer state in the offload tier
-  Bytes weights_away = {};    ///< streamed weights, with their gradients
-  Bytes process = {};         ///< peak resident memory of its process, its other ranks included
+  Bytes offloaded_optimizer = {};  ///< optimizer state in the offload tier
+  Bytes offloaded_weights = {};    ///< streamed weights, with their gradients
+  Bytes process = {};  ///< peak resident memory of its process, its other ranks included
   std::optional<DeviceReserves> reserves = {};  ///< nothing where unknown (CPU)
   StepTimes times = {};                         ///< of the median step
   /// Whether it counts energy: of its device, of which there may be other ranks.

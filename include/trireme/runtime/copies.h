@@ -44,17 +44,18 @@ class Copies final : public tier::ValueCopies {
   const tier::OffloadStore& store() const { return store_; }
 
  private:
-  struct Away {
+  struct Offloaded {
     std::vector<c10::Storage> storages;
     std::vector<tier::OffloadStore::Allocation> places;
     tier::CopyLane::Ticket written = 0, read = 0;
   };
-  Away& away(Key key);
-  void send(Key key, Away& value);
-  static void take_bytes(const Away& value);
+  Offloaded& offloaded(Key key);
+  void send(Key key, Offloaded& value);
+  static void take_bytes(const Offloaded& value);
 
   tier::OffloadStore store_;
-  std::map<Key, std::unique_ptr<Away>> away_;  ///< at stable addresses, which the copy threads use
+  std::map<Key, std::unique_ptr<Offloaded>>
+      offloaded_;  ///< at stable addresses, which the copy threads use
   std::deque<Key> leaving_, coming_;
   Bytes moved_;
   tier::CopyLane out_, in_;

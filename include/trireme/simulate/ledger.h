@@ -23,7 +23,7 @@ struct Value {
   int layer = 0;
   int micro_batch = 0;
   Bytes size;
-  bool away = false;  ///< in the offload tier
+  bool offloaded = false;  ///< in the offload tier
 
   bool operator==(const Value&) const = default;
 };

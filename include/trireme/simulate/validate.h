@@ -41,7 +41,7 @@ struct Setting {
   /// Offloaded bytes of each rank's optimizer state, copied to the device in parts and back at the
   /// end of the step. The step is longer where these copies take longer than the update; it holds
   /// no more bytes than passes do. Not among the static bytes. Empty: none.
-  std::vector<Bytes> optimizer_away = {};
+  std::vector<Bytes> offloaded_optimizer = {};
   /// Device window for that state where layers have overlapped updates (program::with_updates):
   /// chain::state_parts(), among the static bytes of a rank that has such layers and offloaded
   /// state.

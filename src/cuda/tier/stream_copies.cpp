@@ -45,15 +45,15 @@ StreamCopies::~StreamCopies() {
 }
 
 void StreamCopies::offload(Key key, std::vector<c10::Storage> storages) {
-  const auto [at, added] = away_.emplace(key, Away{.storages = std::move(storages)});
+  const auto [at, added] = offloaded_.emplace(key, Offloaded{.storages = std::move(storages)});
   ensure(added, "a value leaves once");
-  Away& value = at->second;
+  Offloaded& value = at->second;
   for (const c10::Storage& storage : value.storages)
     value.allocations.push_back(store_.reserve(size_of(storage)));
   send(key, value);
 }
 
-void StreamCopies::send(Key key, Away& value) {
+void StreamCopies::send(Key key, Offloaded& value) {
   for (const c10::Storage& storage : value.storages) moved_ += size_of(storage);
   value.out = copy(value, out_);
   value.is_released = false;
@@ -71,7 +71,7 @@ void StreamCopies::release(Key key) {
   const auto found = std::find(leaving_.begin(), leaving_.end(), key);
   ensure(found != leaving_.end(), "what is released was copied out");
   leaving_.erase(found);
-  Away& value = away(key);
+  Offloaded& value = offloaded(key);
   let_compute_wait(*value.out, out_);
   free_bytes(value.storages);
   value.is_released = true;
@@ -85,7 +85,7 @@ StreamCopies::Key StreamCopies::begin_next() {
   ensure(!coming_.empty(), "a copy in was named");
   const Key key = coming_.front();
   coming_.pop_front();
-  Away& value = away(key);
+  Offloaded& value = offloaded(key);
   ensure(value.is_released, "a copy out is released before its copy in");
   const c10::cuda::CUDAGuard on_device(device_);
   for (const c10::Storage& storage : value.storages) take_bytes(storage);
@@ -94,29 +94,29 @@ StreamCopies::Key StreamCopies::begin_next() {
 }
 
 void StreamCopies::await(Key key) {
-  const auto found = away_.find(key);
-  if (found == away_.end() || !found->second.in) return;
+  const auto found = offloaded_.find(key);
+  if (found == offloaded_.end() || !found->second.in) return;
   let_compute_wait(*found->second.in, in_);
   for (const OffloadStore::Allocation& one : found->second.allocations) store_.release(one);
-  away_.erase(found);
+  offloaded_.erase(found);
 }
 
 void StreamCopies::await_copy(Key key) {
-  Away& value = away(key);
+  Offloaded& value = offloaded(key);
   if (value.in) let_compute_wait(*value.in, in_);
 }
 
 void StreamCopies::let_go(Key key) {
   await_copy(key);
-  free_bytes(away(key).storages);
+  free_bytes(offloaded(key).storages);
 }
 
 void StreamCopies::write_back(Key key) {
-  send(key, away(key));
+  send(key, offloaded(key));
 }
 
 void StreamCopies::take(Key key) {
-  Away& value = away(key);
+  Offloaded& value = offloaded(key);
   ensure(value.is_released, "a copy out is released before device bytes are taken again");
   const c10::cuda::CUDAGuard on_device(device_);
   for (const c10::Storage& storage : value.storages) take_bytes(storage);
@@ -133,10 +133,10 @@ void StreamCopies::abandon() noexcept {
     // The device is lost, and so are the copies; the error that matters is reported already.
     std::fprintf(stderr, "trireme: copies were given up: %s\n", visible(error.what()).c_str());
   }
-  for (const auto& [key, value] : away_) {
+  for (const auto& [key, value] : offloaded_) {
     for (const OffloadStore::Allocation& one : value.allocations) store_.release(one);
   }
-  away_.clear();
+  offloaded_.clear();
   leaving_.clear();
   coming_.clear();
 }
@@ -170,13 +170,13 @@ StreamCopies::CopyQueue StreamCopies::make_queue(CopyDirection direction) {
           .copies = {}};
 }
 
-StreamCopies::Away& StreamCopies::away(Key key) {
-  const auto found = away_.find(key);
-  ensure(found != away_.end(), "the value is offloaded");
+StreamCopies::Offloaded& StreamCopies::offloaded(Key key) {
+  const auto found = offloaded_.find(key);
+  ensure(found != offloaded_.end(), "the value is offloaded");
   return found->second;
 }
 
-std::shared_ptr<StreamCopies::Timed> StreamCopies::copy(const Away& value, CopyQueue& queue) {
+std::shared_ptr<StreamCopies::Timed> StreamCopies::copy(const Offloaded& value, CopyQueue& queue) {
   const c10::cuda::CUDAGuard on_device(device_);
   const bool goes_out = queue.direction == CopyDirection::kOut;
   order(c10::cuda::getCurrentCUDAStream(device_), queue.stream());

@@ -71,7 +71,7 @@ class StreamCopies final : public ValueCopies {
     c10::cuda::CUDAEvent ended{cudaEventDefault};  ///< on the stream
     CopyLane::Ticket ticket = 0;                   ///< 0: no part of it is in the file
   };
-  struct Away {
+  struct Offloaded {
     std::vector<c10::Storage> storages;
     std::vector<OffloadStore::Allocation> allocations;  ///< by storage
     std::shared_ptr<Timed> out, in;                     ///< `in` is null until it is copied in
@@ -87,10 +87,10 @@ class StreamCopies final : public ValueCopies {
   };
 
   CopyQueue make_queue(CopyDirection direction);
-  Away& away(Key key);
-  void send(Key key, Away& value);
+  Offloaded& offloaded(Key key);
+  void send(Key key, Offloaded& value);
   /// Starts to copy the whole value, ordered after the compute queued so far.
-  std::shared_ptr<Timed> copy(const Away& value, CopyQueue& queue);
+  std::shared_ptr<Timed> copy(const Offloaded& value, CopyQueue& queue);
   /// Orders compute queued from here on after these copies.
   void let_compute_wait(Timed& copies, CopyQueue& queue);
   void drain(CopyQueue& queue);
@@ -101,7 +101,7 @@ class StreamCopies final : public ValueCopies {
   OffloadStore store_;
   Pinned pinned_;
   CopyQueue out_, in_;
-  std::map<Key, Away> away_;
+  std::map<Key, Offloaded> offloaded_;
   std::deque<Key> leaving_, coming_;
   Bytes moved_;
 

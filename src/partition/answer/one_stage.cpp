@@ -57,7 +57,8 @@ Answer answer_alone(const Question& given, const std::string& solver) {
     return with_static(std::move(*infeasible), fixed.held, memory);
   auto& solution = std::get<solve::Solution>(result);
   const bool has_window = update_window(question, 0, all) > Bytes(0);
-  const Bytes step = has_window ? Bytes(0) : chain::step_room(question.chain, fixed.optimizer_away);
+  const Bytes step =
+      has_window ? Bytes(0) : chain::step_room(question.chain, fixed.offloaded_optimizer);
   const Bytes needed = std::max(solution.peak, step);
   // Static bytes alone may exceed the memory where a chain holds nothing else, and passes may need
   // less than an optimizer step's parts of offloaded state.

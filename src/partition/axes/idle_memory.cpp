@@ -80,7 +80,7 @@ Choices placed(const Question& question, const Judged& best) {
   choices.solver = best.plan()->solver;
   if (!question.streamed) choices.streamed = streamed_by(*best.plan());
   if (!question.optimizer_copies)
-    choices.optimizer_copies = has_state_away(*best.plan()) ? kAnyTime : Seconds(0);
+    choices.optimizer_copies = has_offloaded_state(*best.plan()) ? kAnyTime : Seconds(0);
   choices.more.resize(question.platform.ranks.size());
   return choices;
 }

@@ -45,7 +45,7 @@ const Axis kOptimizerState{.name = "optimizer state in the offload tier",
                            .is_used =
                                [](const Judged& judged) {
                                  return judged.plan() != nullptr
-                                            ? has_state_away(*judged.plan())
+                                            ? has_offloaded_state(*judged.plan())
                                             : judged.choices.optimizer_copies > Seconds(0);
                                },
                            .most_looks = 7,

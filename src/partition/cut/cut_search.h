@@ -22,8 +22,8 @@ class CutSearch {
 
   /// Time of these layers on the rank of `stage`, kNever if they do not fit.
   Seconds time(int stage, chain::LayerRange layers);
-  /// Step by timeline, kNever if a stage does not fit. Exact where all recomputation hides behind
-  /// waits for gradients (`hidden`) or none does; plans lie between. `enough`: see Timeline.
+  /// Step by timeline, kNever if a stage does not fit. Exact where waits for gradients hide all
+  /// recomputation (`hidden`) or none; plans lie between. `enough`: see Timeline.
   Seconds step(const Cut& cut, bool hidden, Seconds enough = kNever);
 
   /// Step by timeline without recomputation: a lower bound for plans on this cut.
@@ -35,8 +35,8 @@ class CutSearch {
   /// whose period is at most `period`; exact.
   std::optional<Cut> least_sum(Seconds period);
 
-  /// Distinct cuts worth simulating: at most `most` that are best by timeline if no recomputation
-  /// hides behind waits, best first, then as many others that are best if all does.
+  /// Distinct cuts worth simulating: at most `most` that are best by timeline if waits hide no
+  /// recomputation, best first, then as many others that are best if all does.
   std::vector<Cut> candidates(int most);
 
  private:

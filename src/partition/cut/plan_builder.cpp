@@ -222,7 +222,7 @@ Found joint_with_copies(const StageRoom& room, PlanBuilder& builder, const Found
       better = improve(less_at_begin);
     }
   }
-  // Where copies do not pay, recomputation hidden behind a wait may.
+  // Where copies do not pay, recomputation during a wait may.
   if (const auto other = builder.built("joint", found.cut, How::kChosen))
     found.plan = builder.mixed(*std::move(found.plan), *other);
   return found;

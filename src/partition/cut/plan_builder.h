@@ -44,8 +44,7 @@ class PlanBuilder {
   StagePolicy& policy(const std::string& name);
 
   /// How a stage's program is made: the policy's own, with copies, or chosen among several. The
-  /// fastest is not always the best: recomputation that hides behind the wait for a gradient costs
-  /// nothing.
+  /// fastest is not always the best: recomputation while a gradient is awaited costs nothing.
   enum class How { kPlain, kCopies, kChosen };
   /// A plan that the simulator finds within every budget; empty if there is none.
   std::optional<plan::Plan> built(const std::string& name, const Cut& cut, How how);

@@ -79,7 +79,7 @@ plan::StagePlan stage_of(const Problem& problem, int rank, const FixedBytes& fix
   stage.rank = rank;
   stage.budget = spec.memory;
   stage.static_bytes = fixed.held;
-  stage.optimizer_away = fixed.optimizer_away;
+  stage.offloaded_optimizer = fixed.offloaded_optimizer;
   stage.program = program::with_retapes(std::move(program), problem.chain);
   for (program::StageProgram& other : mix.others)
     other = program::with_retapes(std::move(other), problem.chain);
@@ -180,18 +180,18 @@ simulate::Setting setting_of(const Problem& problem, const plan::Plan& plan) {
     values.resize(runs.size());
     return values;
   };
-  std::vector<Bytes> away = of_ranks(plan::optimizer_away(plan));
+  std::vector<Bytes> offloaded = of_ranks(plan::offloaded_optimizer(plan));
   const std::vector<std::vector<int>> streamed = of_ranks(plan::streamed_layers(plan));
   const std::vector<Bytes> windows = of_ranks(plan::update_windows(plan));
   std::vector<Bytes> fixed;
   for (std::size_t rank = 0; rank < runs.size(); ++rank)
-    fixed.push_back(static_bytes(problem, runs[rank]) - away[rank] -
+    fixed.push_back(static_bytes(problem, runs[rank]) - offloaded[rank] -
                     saved_bytes(problem.chain, streamed[rank], plan.weights_at_once) +
                     windows[rank]);
   return {.chain = &problem.chain,
           .platform = &problem.platform,
           .static_bytes = std::move(fixed),
-          .optimizer_away = std::move(away),
+          .offloaded_optimizer = std::move(offloaded),
           .update_window = plan.update_window,
           .streamed = plan::streamed_weights(plan, problem.chain),
           .weights_at_once = plan.weights_at_once,
@@ -339,11 +339,11 @@ void require_valid(const Problem& problem, const plan::Plan& plan) {
 }
 
 Seconds copies_of(const Problem& problem, const plan::Plan& plan) {
-  const std::vector<Bytes> away = plan::optimizer_away(plan);
+  const std::vector<Bytes> offloaded = plan::offloaded_optimizer(plan);
   Seconds longest;
-  for (std::size_t rank = 0; rank < away.size(); ++rank)
-    if (away[rank] > Bytes(0))
-      longest = std::max(longest, away[rank] / copy_rate(problem.platform.ranks[rank]));
+  for (std::size_t rank = 0; rank < offloaded.size(); ++rank)
+    if (offloaded[rank] > Bytes(0))
+      longest = std::max(longest, offloaded[rank] / copy_rate(problem.platform.ranks[rank]));
   return longest;
 }
 
@@ -351,8 +351,8 @@ plan::Plan with_room_used(const Problem& problem, plan::Plan plan) {
   std::vector<Bytes> room = room_of(problem, plan), back(room.size());
   for (plan::StagePlan& stage : plan.stages) {
     const std::size_t rank = at(stage.rank);
-    const Bytes some = std::clamp(room[rank], Bytes(0), stage.optimizer_away);
-    stage.optimizer_away -= some;
+    const Bytes some = std::clamp(room[rank], Bytes(0), stage.offloaded_optimizer);
+    stage.offloaded_optimizer -= some;
     stage.static_bytes += some;
     room[rank] -= some;
     back[rank] += some;

@@ -121,9 +121,9 @@ bool has_no_copies(const Question& question) {
   return question.optimizer_copies.value_or(Seconds(0)) == Seconds(0);
 }
 
-bool has_state_away(const plan::Plan& plan) {
-  const std::vector<Bytes> away = plan::optimizer_away(plan);
-  return std::any_of(away.begin(), away.end(), [](Bytes one) { return one > Bytes(0); });
+bool has_offloaded_state(const plan::Plan& plan) {
+  const std::vector<Bytes> offloaded = plan::offloaded_optimizer(plan);
+  return std::any_of(offloaded.begin(), offloaded.end(), [](Bytes one) { return one > Bytes(0); });
 }
 
 std::vector<int> streamed_by(const plan::Plan& plan) {
@@ -142,8 +142,8 @@ std::optional<std::vector<int>> streamed_layers_of(const std::string& place,
   return choice_of(place, "weights", {}, all_to_stream(chain));
 }
 
-Bytes with_margin(Bytes away) {
-  return away + away / 15 + Bytes(16);
+Bytes with_margin(Bytes offloaded) {
+  return offloaded + offloaded / 15 + Bytes(16);
 }
 
 Bytes offload_room(const chain::RankSpec& rank, Bytes outside) {
@@ -157,13 +157,13 @@ Bytes optimizer_state(const Question& question, const LayerRuns& runs) {
   return question.shared_bytes ? state - question.shared_bytes(runs).optimizer : state;
 }
 
-Bytes optimizer_away(const Question& question, int rank, const LayerRuns& runs) {
+Bytes offloaded_optimizer(const Question& question, int rank, const LayerRuns& runs) {
   if (has_no_copies(question) || runs.empty()) return Bytes(0);
-  return optimizer_away(question, rank, optimizer_state(question, runs),
-                        streamed_bytes(question, streamed_of(question, rank, runs)).outside);
+  return offloaded_optimizer(question, rank, optimizer_state(question, runs),
+                             streamed_bytes(question, streamed_of(question, rank, runs)).outside);
 }
 
-Bytes optimizer_away(const Question& question, int rank, Bytes state, Bytes beside) {
+Bytes offloaded_optimizer(const Question& question, int rank, Bytes state, Bytes beside) {
   const chain::RankSpec& spec = question.platform.ranks[at(rank)];
   if (has_no_copies(question) || copy_rate(spec) == BytesPerSecond(0)) return Bytes(0);
   // Splitting state adds less than a line.
@@ -254,7 +254,7 @@ Bytes update_window(const Question& question, int rank, const LayerRuns& runs) {
   if (place == UpdatePlace::kAtEnd || runs.size() != 1) return Bytes(0);
   const std::vector<int> updated =
       program::updated_layers(streamed_of(question, rank, runs), place, at_a_time(question));
-  const bool has_state = !updated.empty() && optimizer_away(question, rank, runs) > Bytes(0);
+  const bool has_state = !updated.empty() && offloaded_optimizer(question, rank, runs) > Bytes(0);
   return has_state ? update_window(question) : Bytes(0);
 }
 

@@ -24,13 +24,13 @@ std::vector<int> streamable(const Question& question);
 bool has_no_copies(const Question& question);
 
 /// Whether the plan offloads optimizer state.
-bool has_state_away(const plan::Plan& plan);
+bool has_offloaded_state(const plan::Plan& plan);
 
 /// Layers that the plan streams on any rank, ascending.
 std::vector<int> streamed_by(const plan::Plan& plan);
 
-/// Offload tier size of which `away` bytes may be used; the rest is left for activations.
-Bytes with_margin(Bytes away);
+/// Offload tier size of which `offloaded` bytes may be used; the rest is left for activations.
+Bytes with_margin(Bytes offloaded);
 
 /// Room in a rank's offload tier for outputs and tapes, next to `outside` bytes of state and
 /// weights.
@@ -41,11 +41,11 @@ Bytes optimizer_state(const Question& question, const LayerRuns& runs);
 
 /// Offloaded bytes of the optimizer state of a rank with these runs: what question.optimizer_copies
 /// and the tier's room allow.
-Bytes optimizer_away(const Question& question, int rank, const LayerRuns& runs);
+Bytes offloaded_optimizer(const Question& question, int rank, const LayerRuns& runs);
 
 /// The same for a rank with `state` bytes of optimizer state and `beside` bytes of weights in its
 /// offload tier.
-Bytes optimizer_away(const Question& question, int rank, Bytes state, Bytes beside);
+Bytes offloaded_optimizer(const Question& question, int rank, Bytes state, Bytes beside);
 
 /// Layers of question.streamed that a rank with these runs streams: those that fit its offload
 /// tier; none where all of them would be on the device at a time anyway.

@@ -56,14 +56,14 @@ void shard_optimizer(Problem& problem) {
 FixedBytes fixed_bytes(const Question& question, int rank, const LayerRuns& runs) {
   if (runs.empty()) return {};
   const StreamedBytes streamed = streamed_bytes(question, streamed_of(question, rank, runs));
-  const Bytes away = optimizer_away(question, rank, runs);
+  const Bytes offloaded = offloaded_optimizer(question, rank, runs);
   Bytes state;
   for (const auto& [first, last] : runs)
     state += chain::optimizer_bytes(question.chain, first, last);
-  return {.held = static_bytes(question, runs) - away - streamed.saved +
+  return {.held = static_bytes(question, runs) - offloaded - streamed.saved +
                   update_window(question, rank, runs),
-          .optimizer_away = away,
-          .outside = chain::state_room(question.chain, state, away) + streamed.outside};
+          .offloaded_optimizer = offloaded,
+          .outside = chain::state_room(question.chain, state, offloaded) + streamed.outside};
 }
 
 int in_flight(const Question& question, int stage) {
@@ -99,7 +99,7 @@ StageShares::StageShares(const Question& question,
   for (int rank = 0; rank < static_cast<int>(runs.size()); ++rank) {
     const LayerRuns& own = runs[at(rank)];
     if (own.empty()) continue;
-    ranks_[at(rank)].away = optimizer_away(question, rank, own);
+    ranks_[at(rank)].offloaded = offloaded_optimizer(question, rank, own);
     ranks_[at(rank)].all = streamed_of(question, rank, own);
     ranks_[at(rank)].window = update_window(question, rank, own);
   }
@@ -120,10 +120,10 @@ StageShares::Share StageShares::next(int rank, std::pair<int, int> layers) {
   now.runs.push_back(layers);
   now.so_far.insert(now.so_far.end(), share.streamed.begin(), share.streamed.end());
   const auto [held, state] = held_and_state();
-  share.fixed.optimizer_away = std::min(now.away, state - state_before);
-  now.away -= share.fixed.optimizer_away;
+  share.fixed.offloaded_optimizer = std::min(now.offloaded, state - state_before);
+  now.offloaded -= share.fixed.offloaded_optimizer;
   share.fixed.held =
-      held - held_before - share.fixed.optimizer_away + std::exchange(now.window, Bytes(0));
+      held - held_before - share.fixed.offloaded_optimizer + std::exchange(now.window, Bytes(0));
   return share;
 }
 

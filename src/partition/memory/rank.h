@@ -24,7 +24,7 @@ chain::Chain at_speed(const chain::Chain& chain, double speed);
 /// Bytes of a rank with these runs for any programs: static bytes on the device, offloaded
 /// optimizer state, and the room in the offload tier for that state and the streamed weights.
 struct FixedBytes {
-  Bytes held{}, optimizer_away{}, outside{};
+  Bytes held{}, offloaded_optimizer{}, outside{};
 };
 FixedBytes fixed_bytes(const Question& question, int rank, const LayerRuns& runs);
 
@@ -44,7 +44,7 @@ class StageShares {
  private:
   struct Rank {
     LayerRuns runs;        ///< layers of the stages so far
-    Bytes away;            ///< offloaded optimizer state not yet given to a stage
+    Bytes offloaded;       ///< offloaded optimizer state not yet given to a stage
     std::vector<int> all;  ///< streamed layers of the rank
     std::vector<int> so_far;
     Bytes window;  ///< window for updates, not yet given to a stage

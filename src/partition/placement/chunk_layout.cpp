@@ -140,7 +140,7 @@ std::optional<solve::HostLink> ChunkLayout::link_of(int rank) const {
   if (!own.can_copy() || memory_[at(rank)] == kUnlimited) return std::nullopt;
   const LayerRuns runs = runs_of(rank);
   const Bytes state = chain::state_room(question.chain, optimizer_state(question, runs),
-                                        optimizer_away(question, rank, runs));
+                                        offloaded_optimizer(question, rank, runs));
   const Bytes weights = streamed_bytes(question, streamed_of(question, rank, runs)).outside;
   return solve::HostLink{.out = own.out / own.speed,
                          .in = own.in / own.speed,

@@ -21,8 +21,8 @@ Question with_host(Question question, Bytes host) {
 }
 
 /// Bytes of state and weights that are offloaded throughout a step, on the rank with most.
-Bytes most_away(const chain::Chain& chain, const plan::Plan& plan) {
-  const std::vector<Bytes> state = plan::optimizer_away(plan);
+Bytes most_offloaded(const chain::Chain& chain, const plan::Plan& plan) {
+  const std::vector<Bytes> state = plan::offloaded_optimizer(plan);
   Bytes most;
   for (std::size_t rank = 0; rank < state.size(); ++rank)
     most = std::max(most, chain::state_room(chain, kUnlimited, state[rank]) +
@@ -37,8 +37,8 @@ std::vector<Bytes> offload_sizes(const Question& question, const plan::Plan& pla
   for (const simulate::RankResult& rank : simulation.ranks)
     all = std::max(all, rank.offloaded.all());
   std::vector<Bytes> sizes;
-  for (const Bytes size : {most_away(question.chain, with_room_used(question, plan)),
-                           most_away(question.chain, plan), all})
+  for (const Bytes size : {most_offloaded(question.chain, with_room_used(question, plan)),
+                           most_offloaded(question.chain, plan), all})
     if (sizes.empty() || with_margin(size) > sizes.back()) sizes.push_back(with_margin(size));
   return sizes;
 }
@@ -52,7 +52,7 @@ std::string offload_text(const chain::Chain& chain, const plan::Plan& plan) {
     parts.emplace_back(std::any_of(streamed.begin(), streamed.end(), is_trained)
                            ? "weights with their gradients"
                            : "frozen weights");
-  if (has_state_away(plan)) parts.emplace_back("the optimizer's state");
+  if (has_offloaded_state(plan)) parts.emplace_back("the optimizer's state");
   if (std::any_of(plan.stages.begin(), plan.stages.end(),
                   [](const plan::StagePlan& one) { return one.predicted.offloaded > Bytes(0); }))
     parts.emplace_back("activations");

@@ -216,7 +216,7 @@ bool Search::is_near_ideal() {
   if (best_->plan() == nullptr) return false;
   const plan::Plan& plan = *best_->plan();
   if (plan.step <= ideal_step(question_) * kNearIdeal) return true;
-  if (keeps_everything(plan) && plan::ranks_of(plan) == 1 && !has_state_away(plan) &&
+  if (keeps_everything(plan) && plan::ranks_of(plan) == 1 && !has_offloaded_state(plan) &&
       !kStreamedWeights.is_used(*best_))
     return true;
   return question_.stages > 1 && plan.step <= unlimited_step(best_->choices.solver) * kNearIdeal;

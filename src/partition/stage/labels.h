@@ -23,7 +23,7 @@ program::StageProgram labelled(int first, const std::vector<program::Op>& labels
 
 /// All programs that fit, over every choice per layer of keeping the tape, the input or neither,
 /// and a few ways to recompute between kept inputs. Empty for too many layers. Programs that tie in
-/// time differ once recomputation hides behind a wait, and solvers for time break ties arbitrarily.
+/// time differ once a wait hides recomputation, and solvers for time break ties arbitrarily.
 std::vector<program::StageProgram> short_stage_programs(const chain::Chain& chain,
                                                         const StageQuestion& question);
 

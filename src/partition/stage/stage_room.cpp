@@ -52,7 +52,7 @@ Bytes StageRoom::waiting(int last) const {
 
 // Like simulate::channel_bytes(): input and gradient of every cut next to the rank.
 Bytes StageRoom::fixed(int stage, chain::LayerRange layers) const {
-  Bytes bytes = static_.of(layers) - away(stage, layers) - streamed(stage, layers).saved;
+  Bytes bytes = static_.of(layers) - offloaded(stage, layers) - streamed(stage, layers).saved;
   if (question_.shared_bytes) bytes -= shared(layers).all();
   const auto channel = [&](int boundary) {
     const double size = static_cast<double>(question_.chain.output(boundary).count());
@@ -69,11 +69,11 @@ const chain::SharedBytes& StageRoom::shared(chain::LayerRange layers) const {
   });
 }
 
-Bytes StageRoom::away(int stage, chain::LayerRange layers) const {
+Bytes StageRoom::offloaded(int stage, chain::LayerRange layers) const {
   if (has_no_copies(question_)) return Bytes(0);
   Bytes state = optimizer_.of(layers);
   if (question_.shared_bytes) state -= shared(layers).optimizer;
-  return optimizer_away(question_, stage, state, streamed(stage, layers).outside);
+  return offloaded_optimizer(question_, stage, state, streamed(stage, layers).outside);
 }
 
 StreamedBytes StageRoom::streamed(int stage, chain::LayerRange layers) const {
@@ -92,7 +92,7 @@ StageQuestion StageRoom::asked(int stage, chain::LayerRange layers, bool copies)
   if (const chain::RankSpec& own = rank(stage); copies && own.can_copy()) {
     // All micro-batches in flight share the offload tier.
     const Bytes of_state =
-        chain::state_room(question_.chain, optimizer_.of(layers), away(stage, layers));
+        chain::state_room(question_.chain, optimizer_.of(layers), offloaded(stage, layers));
     asked.link =
         solve::HostLink{.out = own.out / own.speed,
                         .in = own.in / own.speed,

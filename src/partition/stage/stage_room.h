@@ -76,7 +76,7 @@ class StageRoom {
   const chain::LinkSpec& link(int stage) const { return links_[static_cast<std::size_t>(stage)]; }
   const chain::SharedBytes& shared(chain::LayerRange layers) const;
   /// Offloaded bytes of the stage's optimizer state.
-  Bytes away(int stage, chain::LayerRange layers) const;
+  Bytes offloaded(int stage, chain::LayerRange layers) const;
   /// Streamed bytes of the stage's weights.
   StreamedBytes streamed(int stage, chain::LayerRange layers) const;
 

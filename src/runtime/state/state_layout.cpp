@@ -35,25 +35,25 @@ std::vector<Row> ends(const std::vector<Row>& rows, const std::vector<std::int64
   std::iota(by_size.begin(), by_size.end(), std::size_t{0});
   std::stable_sort(by_size.begin(), by_size.end(),
                    [&](std::size_t a, std::size_t b) { return size(a) > size(b); });
-  std::vector<Row> away(rows.size());
+  std::vector<Row> offloaded(rows.size());
   std::optional<std::size_t> last;
   for (const std::size_t i : by_size) {
     if (size(i) == 0) continue;
     if (size(i) <= bytes) {
-      away[i] = rows[i];
+      offloaded[i] = rows[i];
       bytes -= size(i);
     } else {
       last = i;
     }
   }
-  if (bytes == 0 || !last) return away;
+  if (bytes == 0 || !last) return offloaded;
   const Row& row = rows[*last];
   // Cuts are at multiples of the alignment, wherever the row ends.
   const std::int64_t numbers = (bytes + each[*last] - 1) / each[*last];
   const std::int64_t begin =
       std::max(row.begin, (row.end() - numbers) / Row::kAlignment * Row::kAlignment);
-  away[*last] = {begin, row.end() - begin};
-  return away;
+  offloaded[*last] = {begin, row.end() - begin};
+  return offloaded;
 }
 
 }  // namespace
@@ -65,22 +65,23 @@ StateKinds state_kinds(const config::OptimizerSpec& spec, const StageParameter& 
 }
 
 StateLayout lay_out_state(const config::OptimizerSpec& spec,
-                          const std::vector<StageParameter>& parameters, Bytes away, Bytes part) {
-  return lay_out_state(spec, parameters, away, part, whole_rows(parameters));
+                          const std::vector<StageParameter>& parameters, Bytes offloaded,
+                          Bytes part) {
+  return lay_out_state(spec, parameters, offloaded, part, whole_rows(parameters));
 }
 
 StateLayout lay_out_state(const config::OptimizerSpec& spec,
-                          const std::vector<StageParameter>& parameters, Bytes away, Bytes part,
-                          std::vector<Row> rows) {
-  StateLayout layout{.rows = std::move(rows), .away = {}, .parts = {}};
-  layout.away = ends(layout.rows, movable(spec, parameters), away.count());
+                          const std::vector<StageParameter>& parameters, Bytes offloaded,
+                          Bytes part, std::vector<Row> rows) {
+  StateLayout layout{.rows = std::move(rows), .offloaded = {}, .parts = {}};
+  layout.offloaded = ends(layout.rows, movable(spec, parameters), offloaded.count());
   const std::int64_t most = part.count() / kNumber;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (layout.away[i].count == 0) continue;
+    if (layout.offloaded[i].count == 0) continue;
     const int kinds = state_kinds(spec, parameters[i]).count();
-    const std::int64_t end = layout.away[i].end();
+    const std::int64_t end = layout.offloaded[i].end();
     const int layer = parameters[i].is_streamed ? parameters[i].layer : 0;
-    for (std::int64_t begin = layout.away[i].begin; begin < end;) {
+    for (std::int64_t begin = layout.offloaded[i].begin; begin < end;) {
       const std::int64_t least = std::min(end - begin, Row::kAlignment);
       const auto room = [&] { return (most - layout.parts.back().numbers) / kinds; };
       if (layout.parts.empty() || layout.parts.back().streamed_layer != layer || room() < least)
@@ -99,7 +100,7 @@ StateLayout lay_out_state(const config::OptimizerSpec& spec,
 
 Row StateLayout::held(std::size_t parameter) const {
   const Row& row = rows[parameter];
-  return {row.begin, row.count - away[parameter].count};
+  return {row.begin, row.count - offloaded[parameter].count};
 }
 
 Bytes StateLayout::room() const {

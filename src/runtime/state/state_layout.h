@@ -40,7 +40,7 @@ struct StatePart {
 
 struct StateLayout {
   std::vector<Row> rows;         ///< by parameter: the numbers that have state here
-  std::vector<Row> away;         ///< by parameter: the offloaded end of its row, or none of it
+  std::vector<Row> offloaded;    ///< by parameter: the offloaded end of its row, or none of it
   std::vector<StatePart> parts;  ///< slices in the order of their parameters
   /// Parts on the device at a time during overlapped updates.
   int parts_at_once = chain::StateParts{}.at_once;
@@ -51,15 +51,16 @@ struct StateLayout {
   Bytes room() const;
 };
 
-/// Offloads `away` bytes (less than chain::Chain::state_line more) of the state of `rows` in parts
-/// of at most `part` bytes (or the least that a part can have): whole rows, large ones first, and
-/// the end of one more. A layer whose weights are streamed has parts of its own. Parameters that
-/// share a value, are frozen or do not lie in a row stay on the device.
+/// Offloads `offloaded` bytes (less than chain::Chain::state_line more) of the state of `rows` in
+/// parts of at most `part` bytes (or the least that a part can have): whole rows, large ones first,
+/// and the end of one more. A layer whose weights are streamed has parts of its own. Parameters
+/// that share a value, are frozen or do not lie in a row stay on the device.
 StateLayout lay_out_state(const config::OptimizerSpec& spec,
-                          const std::vector<StageParameter>& parameters, Bytes away, Bytes part,
-                          std::vector<Row> rows);
+                          const std::vector<StageParameter>& parameters, Bytes offloaded,
+                          Bytes part, std::vector<Row> rows);
 /// The same for whole_rows().
 StateLayout lay_out_state(const config::OptimizerSpec& spec,
-                          const std::vector<StageParameter>& parameters, Bytes away, Bytes part);
+                          const std::vector<StageParameter>& parameters, Bytes offloaded,
+                          Bytes part);
 
 }  // namespace trireme::runtime

@@ -23,18 +23,18 @@ Copies::~Copies() {
 }
 
 void Copies::offload(Key key, std::vector<c10::Storage> storages) {
-  auto value = std::make_unique<Away>();
+  auto value = std::make_unique<Offloaded>();
   value->storages = std::move(storages);
   for (const c10::Storage& storage : value->storages) {
     const Bytes size(static_cast<std::int64_t>(storage.nbytes()));
     value->places.push_back(store_.reserve(size));
   }
-  Away& moved = *value;
-  ensure(away_.emplace(key, std::move(value)).second, "a value leaves once");
+  Offloaded& moved = *value;
+  ensure(offloaded_.emplace(key, std::move(value)).second, "a value leaves once");
   send(key, moved);
 }
 
-void Copies::send(Key key, Away& value) {
+void Copies::send(Key key, Offloaded& value) {
   for (const c10::Storage& storage : value.storages)
     moved_ += Bytes(static_cast<std::int64_t>(storage.nbytes()));
   value.written = out_.post([this, &value] {
@@ -45,11 +45,11 @@ void Copies::send(Key key, Away& value) {
 }
 
 void Copies::write_back(Key key) {
-  send(key, away(key));
+  send(key, offloaded(key));
 }
 
 void Copies::take(Key key) {
-  take_bytes(away(key));
+  take_bytes(offloaded(key));
 }
 
 void Copies::drain() {
@@ -75,7 +75,7 @@ Copies::Key Copies::release_next() {
 void Copies::release(Key key) {
   const auto found = std::find(leaving_.begin(), leaving_.end(), key);
   ensure(found != leaving_.end(), "what is released was copied out");
-  Away& value = away(key);
+  Offloaded& value = offloaded(key);
   out_.wait(value.written);
   leaving_.erase(found);
   tier::free_bytes(value.storages);
@@ -89,7 +89,7 @@ Copies::Key Copies::begin_next() {
   ensure(!coming_.empty(), "a copy in was named");
   const Key key = coming_.front();
   coming_.pop_front();
-  Away& value = away(key);
+  Offloaded& value = offloaded(key);
   take_bytes(value);
   value.read = in_.post([this, &value] {
     for (std::size_t i = 0; i < value.storages.size(); ++i)
@@ -98,7 +98,7 @@ Copies::Key Copies::begin_next() {
   return key;
 }
 
-void Copies::take_bytes(const Away& value) {
+void Copies::take_bytes(const Offloaded& value) {
   for (const c10::Storage& storage : value.storages) {
     ensure(storage.data() == nullptr || storage.nbytes() == 0,
            "a copy out is released before its copy in");
@@ -107,36 +107,36 @@ void Copies::take_bytes(const Away& value) {
 }
 
 void Copies::await(Key key) {
-  const auto found = away_.find(key);
-  if (found == away_.end() || found->second->read == 0) return;
+  const auto found = offloaded_.find(key);
+  if (found == offloaded_.end() || found->second->read == 0) return;
   in_.wait(found->second->read);
   for (const tier::OffloadStore::Allocation& place : found->second->places) store_.release(place);
-  away_.erase(found);
+  offloaded_.erase(found);
 }
 
 void Copies::await_copy(Key key) {
-  in_.wait(away(key).read);
+  in_.wait(offloaded(key).read);
 }
 
 void Copies::let_go(Key key) {
   await_copy(key);
-  tier::free_bytes(away(key).storages);
+  tier::free_bytes(offloaded(key).storages);
 }
 
 void Copies::abandon() noexcept {
   out_.abandon();
   in_.abandon();
-  for (const auto& [key, value] : away_) {
+  for (const auto& [key, value] : offloaded_) {
     for (const tier::OffloadStore::Allocation& place : value->places) store_.release(place);
   }
-  away_.clear();
+  offloaded_.clear();
   leaving_.clear();
   coming_.clear();
 }
 
-Copies::Away& Copies::away(Key key) {
-  const auto found = away_.find(key);
-  ensure(found != away_.end(), "the value is offloaded");
+Copies::Offloaded& Copies::offloaded(Key key) {
+  const auto found = offloaded_.find(key);
+  ensure(found != offloaded_.end(), "the value is offloaded");
   return *found->second;
 }
 

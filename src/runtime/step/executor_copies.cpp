@@ -108,7 +108,7 @@ void Executor::finish_copies() {
   // A run ends when all copies have ended.
   times.copy_wait += times.update_wait + since(asked);
   if (run_.recorder == nullptr) return;
-  totals.offloaded.state = parts_.optimizer.away_bytes();
+  totals.offloaded.state = parts_.optimizer.offloaded_bytes();
   totals.busy = times.busy();
   totals.recompute = times.recompute;
   totals.wait_for_ranks = times.wait;

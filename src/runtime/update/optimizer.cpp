@@ -83,7 +83,7 @@ Optimizer::Optimizer(const config::OptimizerSpec& spec, Stage& stage)
 Optimizer::Optimizer(const config::OptimizerSpec& spec, Stage& stage, StateLayout layout,
                      std::unique_ptr<tier::ValueCopies> copies)
     : spec_(spec), stage_(stage), layout_(std::move(layout)), held_of_(stage.parameters().size()) {
-  ensure(layout_.away.size() == held_of_.size(), "the layout is of this stage");
+  ensure(layout_.offloaded.size() == held_of_.size(), "the layout is of this stage");
   const tier::TagScope tag(tier::Tag::kOptimizer);
   for (const StageParameter& parameter : stage.parameters())
     if (parameter.is_streamed && parameter.is_trained) streamed_[parameter.layer];
@@ -92,7 +92,7 @@ Optimizer::Optimizer(const config::OptimizerSpec& spec, Stage& stage, StateLayou
   if (!layout_.parts.empty())
     moved_ = std::make_unique<MovedState>(std::move(copies), stage.device());
   for (std::size_t i = 0; i < layout_.parts.size(); ++i) {
-    send_away(layout_.parts[i], filling);
+    offload(layout_.parts[i], filling);
     parts_of_[layout_.parts[i].streamed_layer].push_back(i);
   }
   filling.end();
@@ -121,7 +121,7 @@ void Optimizer::hold(std::size_t i) {
     master = is_kept && is_whole ? parameter.value : at::empty_like(weight, at::kFloat);
     if (is_kept && !is_whole) master.copy_(of_row(parameter.value));
     // Offloaded state is not there yet.
-    if (layout_.away[i].count == 0) stage_.put_master(i, is_whole ? master : at::Tensor());
+    if (layout_.offloaded[i].count == 0) stage_.put_master(i, is_whole ? master : at::Tensor());
   }
   if (row.count == 0) return;
   const model::Updated updated = model::with_moments(spec_, {.master = master,
@@ -133,10 +133,10 @@ void Optimizer::hold(std::size_t i) {
   add(parameter.is_streamed ? streamed_.at(parameter.layer) : held_, i, updated);
 }
 
-void Optimizer::send_away(const StatePart& part, Filling& filling) {
+void Optimizer::offload(const StatePart& part, Filling& filling) {
   const at::NoGradGuard no_grad;
   const at::Tensor here = moved_->add(part.numbers);
-  Groups& groups = away_.emplace_back();
+  Groups& groups = offloaded_.emplace_back();
   for (const StateSlice& slice : part.slices) {
     const StageParameter& parameter = stage_.parameters()[slice.parameter];
     const StateKinds kinds = state_kinds(spec_, parameter);
@@ -210,7 +210,7 @@ void Optimizer::update(int layer, int part, int parts, const Waits& waits) {
     const auto [first, end] =
         program::share_of(part, parts, static_cast<int>(found->second.size()));
     for (int k = first; k < end; ++k)
-      moved_->use_next([&](std::size_t i) { update(away_[i]); }, waits);
+      moved_->use_next([&](std::size_t i) { update(offloaded_[i]); }, waits);
   }
   if (part + 1 < parts) return;
   update(streamed_.at(layer));
@@ -253,7 +253,7 @@ void Optimizer::pass(int layer, const std::function<void(Groups&)>& use, const W
   left_.erase(left_.begin());
   if (!moved_) return;
   for (std::size_t k = parts_of({layer}).size(); k > 0; --k)
-    moved_->use_next([&](std::size_t part) { use(away_[part]); }, waits);
+    moved_->use_next([&](std::size_t part) { use(offloaded_[part]); }, waits);
   if (moved_->are_all_used()) moved_->end(waits);
 }
 
@@ -304,11 +304,11 @@ Bytes Optimizer::state_bytes() const {
   return Bytes(bytes);
 }
 
-Bytes Optimizer::away_bytes() const {
+Bytes Optimizer::offloaded_bytes() const {
   Bytes bytes;
-  for (std::size_t i = 0; i < layout_.away.size(); ++i) {
+  for (std::size_t i = 0; i < layout_.offloaded.size(); ++i) {
     const StageParameter& parameter = stage_.parameters()[i];
-    bytes += Bytes(layout_.away[i].count * std::int64_t{sizeof(float)}) *
+    bytes += Bytes(layout_.offloaded[i].count * std::int64_t{sizeof(float)}) *
              state_kinds(spec_, parameter).count();
   }
   return bytes;

@@ -69,7 +69,7 @@ class Optimizer {
 
   /// Bytes of masters and moments on the device, and in the offload tier.
   Bytes state_bytes() const;
-  Bytes away_bytes() const;
+  Bytes offloaded_bytes() const;
   /// Traffic of offloaded state since the last call; waits for all copies.
   MovedState::Moved take_moved();
 
@@ -102,7 +102,7 @@ class Optimizer {
                 const std::function<void(const at::Tensor&)>& change);
 
    private:
-    bool is_away(std::size_t i, StateTensor which) const;
+    bool is_offloaded(std::size_t i, StateTensor which) const;
     /// Whether other replicas have numbers of it that this rank does not.
     bool has_others(std::size_t i, StateTensor which) const;
     /// All of it that is on the device; not for streamed weights.
@@ -150,7 +150,7 @@ class Optimizer {
   std::vector<std::size_t> parts_of(const std::vector<int>& layers) const;
   /// Whether the layer has trained weights that are not their own masters.
   bool has_masters(int layer) const;
-  void send_away(const StatePart& part, Filling& filling);
+  void offload(const StatePart& part, Filling& filling);
   /// Offset in the slice's part of its numbers of that tensor.
   std::int64_t offset(const StateSlice& slice, StateTensor which) const;
   void add(Groups& groups, std::size_t i, const model::Updated& updated) const;
@@ -164,7 +164,7 @@ class Optimizer {
   Groups held_;
   std::map<int, Groups> streamed_;     ///< by layer: those with streamed trained weights
   std::unique_ptr<MovedState> moved_;  ///< null: no state is offloaded
-  std::vector<Groups> away_;           ///< by part
+  std::vector<Groups> offloaded_;      ///< by part
   std::map<int, std::vector<std::size_t>> parts_of_;  ///< by layer
   program::LayerUpdates own_;                         ///< overlapped updates of the current runs
   std::set<int> pending_;

@@ -46,8 +46,8 @@ bool Optimizer::Access::has(std::size_t i, StateTensor which) const {
   return which == StateTensor::kFirst ? kinds.first : kinds.second;
 }
 
-bool Optimizer::Access::is_away(std::size_t i, StateTensor which) const {
-  if (optimizer_.layout_.away[i].count == 0) return false;
+bool Optimizer::Access::is_offloaded(std::size_t i, StateTensor which) const {
+  if (optimizer_.layout_.offloaded[i].count == 0) return false;
   const StageParameter& parameter = optimizer_.stage_.parameters()[i];
   return which != StateTensor::kValue || state_kinds(optimizer_.spec_, parameter).master;
 }
@@ -80,7 +80,7 @@ at::Tensor Optimizer::Access::read(std::size_t i, StateTensor which) {
         device::cpu().landing(parameter.weight.numel(), parameter.weight.scalar_type());
     return row.view(parameter.weight.sizes()).copy_(parameter.weight);
   }
-  if (!is_away(from, which)) return held(from, which);
+  if (!is_offloaded(from, which)) return held(from, which);
   const Row here = row(from, which);
   const at::Tensor numbers = device::cpu().landing(here.count, at::kFloat);
   for_each_piece(from, which, [&](const at::Tensor& piece, std::int64_t begin) {
@@ -94,7 +94,7 @@ at::Tensor Optimizer::Access::held(std::size_t i, StateTensor which) const {
   const bool is_here = optimizer_.layout_.held(i).count > 0;
   switch (which) {
     case StateTensor::kValue:
-      if (!has_others(i, which) && !is_away(i, which))
+      if (!has_others(i, which) && !is_offloaded(i, which))
         return optimizer_.stage_.parameters()[i].value;
       return is_here ? state.master : at::empty({0}, at::kFloat);
     case StateTensor::kFirst:
@@ -112,7 +112,7 @@ void Optimizer::Access::change(std::size_t i, StateTensor which,
   if (is_streamed(to, which))
     return optimizer_.stage_.weights()->change(parameter.layer, [&] { change(parameter.value); });
   const bool are_all_here = !has_others(to, which);
-  if (!is_away(to, which) && are_all_here) return change(held(to, which));
+  if (!is_offloaded(to, which) && are_all_here) return change(held(to, which));
   const at::NoGradGuard no_grad;
   const at::Tensor all = device::cpu().landing(parameter.weight.numel(), at::kFloat);
   change(all.view(parameter.weight.sizes()));

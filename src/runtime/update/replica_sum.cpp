@@ -94,11 +94,12 @@ void Member::sum() {
       expect_partial(b);
     }
   }
-  // A block returns from the last member, one step each way, after `away` more blocks have gone up.
-  const std::int64_t away = 2 * (members_ - 1 - place_);
-  for (std::int64_t step = 0; step < blocks_ + away; ++step) {
+  // A block returns from the last member, one step each way, after `delay` more blocks have gone
+  // up.
+  const std::int64_t delay = 2 * (members_ - 1 - place_);
+  for (std::int64_t step = 0; step < blocks_ + delay; ++step) {
     if (step < blocks_) raise(step);
-    if (step >= away) lower(step - away);
+    if (step >= delay) lower(step - delay);
   }
   for (const auto* const sent : {&rising_, &falling_})
     for (const auto& transfer : *sent) transfer->wait(what_);
