@@ -28,11 +28,14 @@ class Layer:
     name: in messages, plans and weights' names; empty: from the module's class.
     kind: layers of one kind cost the same, so that one of them is built to look at it, and measured. Empty: decided
         by looking at each.
+    like: looked at instead of building one: a module of the same parts, whose parameters may be on `meta`. A parameter
+        that several of these have is one weight with several uses.
     """
 
     make: Callable[[], nn.Module]
     name: str = ""
     kind: str = ""
+    like: nn.Module | None = None
 
 
 LayerLike = Union[nn.Module, Callable[[], nn.Module], Layer]
@@ -93,6 +96,15 @@ class Chain:
         names = [recipe.name for recipe in self.recipes]
         return f"Chain({names[0]} .. {names[-1]}, {len(names)} layers, takes {self.takes})"
 
+    def named_layers(self) -> dict[str, nn.Module]:
+        """Its layers by name, where all of them are modules. Raises InputError where one is a callable."""
+        given = [_given(layer) for layer in self._layers]
+        for number, layer in enumerate(given, 1):
+            if layer.like is None:
+                raise InputError(f"layer {number} is built by a callable, so that there is no module of it: give a list of modules instead of the chain")
+        names = _numbered([layer.name or _name_of(layer.like) for layer in given])
+        return {name: layer.like for name, layer in zip(names, given)}
+
     # What the C++ part reads.
 
     @functools.cached_property
@@ -149,12 +161,22 @@ class _Recipe:
     ties: dict[str, str] = dataclasses.field(default_factory=dict)
     ends_backward: bool = False  # nothing before it is trained
 
-    def build(self) -> nn.Module:
-        """A module that nobody else has."""
+    def build(self, tie_seed: int = 0) -> nn.Module:
+        """A module that nobody else has. tie_seed: what tied_seed() says meanwhile."""
+        global _tied_seed
+        _tied_seed = tie_seed
         module = self.make()
         if not isinstance(module, nn.Module):
             raise InputError(f"what builds it gave a {type(module).__name__}, must give a torch.nn.Module")
         return module
+
+
+_tied_seed = 0  # set by the one layer of the process that is built
+
+
+def tied_seed() -> int:
+    """While a layer is built: a seed that is the same for all layers of a run, for weights that several of them have."""
+    return _tied_seed
 
 
 def _recipes_of(layers: list[LayerLike]) -> list[_Recipe]:
@@ -168,10 +190,11 @@ def _recipes_of(layers: list[LayerLike]) -> list[_Recipe]:
             known = recipes[first]
             recipes.append(dataclasses.replace(known, name=given.name or known.name, make=given.make, ties={}))
             continue
-        recipes.append(_looked_at(layer if isinstance(layer, nn.Module) else None, given, number, places))
+        recipes.append(_looked_at(given, isinstance(layer, Layer), number, places))
         if given.kind:
             first_of.setdefault(given.kind, number)
-    _number(recipes)
+    for recipe, name in zip(recipes, _numbered([recipe.name for recipe in recipes])):
+        recipe.name = name
     for number, parameter, first, first_parameter in places.shared:
         tie = f"{recipes[first].name}/{first_parameter}"
         recipes[first].ties[first_parameter] = tie
@@ -190,22 +213,22 @@ def _recipes_of(layers: list[LayerLike]) -> list[_Recipe]:
 def _given(layer: LayerLike) -> Layer:
     if isinstance(layer, Layer):
         return layer
-    return Layer(functools.partial(_copy, layer) if isinstance(layer, nn.Module) else layer)
+    return Layer(functools.partial(_copy, layer), like=layer) if isinstance(layer, nn.Module) else Layer(layer)
 
 
-def _looked_at(ready: nn.Module | None, given: Layer, number: int, places: _Places) -> _Recipe:
+def _looked_at(given: Layer, may_be_meta: bool, number: int, places: _Places) -> _Recipe:
     recipe = _Recipe(given.name, given.make, given.kind, "", 0, False, False, False, {}, [])
     try:
-        module = ready if ready is not None else recipe.build()
-        parts = parts_of(module)
+        module = given.like if given.like is not None else recipe.build()
+        parts = parts_of(module, may_be_meta)
     except Exception as error:
         raise InputError(f"layer {number + 1}: {told(error, error.__traceback__)}") from error
     places.add(number, parts)
     modules = list(module.modules())
     parameters = [part for part in parts if part.is_parameter]
-    recipe.name = given.name or re.sub(r"\W", "", type(module).__name__).lower()
+    recipe.name = given.name or _name_of(module)
     recipe.kind = given.kind or fingerprint(module) or ""
-    recipe.sketch = sketch(module)
+    recipe.sketch = f"{given.kind}\n{sketch(module)}"
     recipe.work = float(sum(part.value.numel() for part in parameters))
     recipe.is_trained = any(part.is_trained for part in parameters)
     recipe.has_frozen = any(not part.is_trained for part in parameters)
@@ -241,19 +264,22 @@ class _Places:
                 self._known[id(part.value)] = (weakref.ref(part.value), layer, part.name)
 
 
-def _number(recipes: list[_Recipe]) -> None:
-    """Gives every layer a name of its own: block0, block1, ..."""
-    count = Counter(recipe.name for recipe in recipes)
+def _name_of(module: nn.Module) -> str:
+    return re.sub(r"\W", "", type(module).__name__).lower()
+
+
+def _numbered(names: list[str]) -> list[str]:
+    """A name of its own for every layer: block0, block1, ..."""
+    count = Counter(names)
     next_of: Counter[str] = Counter()
-    for recipe in recipes:
-        name = recipe.name
-        if count[name] > 1:
-            recipe.name = f"{name}{next_of[name]}"
-            next_of[name] += 1
-    names = [recipe.name for recipe in recipes]
-    twice = next((name for name in names if names.count(name) > 1), None)
+    numbered = []
+    for name in names:
+        numbered.append(f"{name}{next_of[name]}" if count[name] > 1 else name)
+        next_of[name] += 1
+    twice = next((name for name, times in Counter(numbered).items() if times > 1), None)
     if twice is not None:
         raise InputError(f"two layers are called {twice}: give them other names, Layer(make, name=...)")
+    return numbered
 
 
 def _copy(module: nn.Module) -> nn.Module:

@@ -8,6 +8,7 @@ import hashlib
 import importlib.util
 import inspect
 import os
+import pathlib
 import sys
 import sysconfig
 import types
@@ -18,7 +19,7 @@ import torch
 
 _PATHS = sysconfig.get_paths()
 _STANDARD = tuple(os.path.realpath(_PATHS[name]) + os.sep for name in ("stdlib", "platstdlib"))
-_INSTALLED = os.path.dirname(os.path.dirname(os.path.abspath(torch.__file__))) + os.sep  # site-packages, wherever it is
+_TORCH = os.path.dirname(os.path.dirname(os.path.abspath(torch.__file__))) + os.sep  # site-packages, wherever it is
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
@@ -82,7 +83,14 @@ def _imports_of(source: bytes, module: types.ModuleType) -> list[str]:
 def _is_users(file: str) -> bool:
     path = os.path.abspath(file)
     is_installed = "site-packages" in path.split(os.sep) or "dist-packages" in path.split(os.sep)
-    return not is_installed and not path.startswith((_INSTALLED, _OWN)) and not os.path.realpath(file).startswith(_STANDARD)
+    is_installed = is_installed or path.startswith((_TORCH, _OWN, *_folders_of_packages(tuple(sys.path))))
+    return not is_installed and not os.path.realpath(file).startswith(_STANDARD)
+
+
+@functools.lru_cache(maxsize=1)
+def _folders_of_packages(places: tuple[str, ...]) -> tuple[str, ...]:
+    """Folders that an installer has put packages into (pip --target)."""
+    return tuple(os.path.abspath(place) + os.sep for place in places if any(pathlib.Path(place or ".").glob("*.dist-info")))
 
 
 def _is_of(value: Any, module: str) -> bool:

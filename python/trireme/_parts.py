@@ -28,8 +28,17 @@ class Part:
         return self.is_parameter and self.value.requires_grad
 
 
-def parts_of(module: nn.Module) -> list[Part]:
-    """Every parameter and buffer once, parameters first. Raises InputError for what a layer cannot have."""
+def parts_of(module: nn.Module, may_be_meta: bool = False) -> list[Part]:
+    """As found_parts(). may_be_meta: parameters and buffers may have no values yet. Raises InputError for what a layer
+    cannot have."""
+    parts = found_parts(module)
+    for part in parts:
+        _require_plain(part, may_be_meta)
+    return parts
+
+
+def found_parts(module: nn.Module) -> list[Part]:
+    """Every parameter and buffer once, parameters first."""
     parts: dict[int, Part] = {}
     for table_name, is_parameter in (("_parameters", True), ("_buffers", False)):
         for prefix, owner in module.named_modules():
@@ -46,17 +55,16 @@ def parts_of(module: nn.Module) -> list[Part]:
                         is_saved=is_parameter or key not in owner._non_persistent_buffers_set,
                         stays_as_it_is=is_parameter and (isinstance(owner, _BatchNorm) or value.dtype != torch.float32),
                     )
-                    _require_plain(parts[id(value)])
                 parts[id(value)].slots.append((table, key))
     return list(parts.values())
 
 
-def _require_plain(part: Part) -> None:
+def _require_plain(part: Part, may_be_meta: bool) -> None:
     value = part.value
     what = f"{'parameter' if part.is_parameter else 'buffer'} {part.name}"
     if isinstance(value, nn.parameter.UninitializedTensorMixin):
         raise InputError(f"{what} has no size yet: run the lazy module once before it becomes a layer")
-    if value.device.type != "cpu":
+    if value.device.type != "cpu" and not (may_be_meta and value.is_meta):
         raise InputError(f"{what} is on {value.device}, must be on the CPU: Trireme moves layers to their device itself")
     if value.layout != torch.strided or value.is_quantized or value.is_complex():
         raise InputError(f"{what} is {value.dtype}, {value.layout}: must be a dense tensor of real numbers")

@@ -103,7 +103,7 @@ model::LayerRecipe recipe_of(const py::object& recipe, LayerOptions options) {
     const model::DefaultGenerator drawn_from(seeds.of_layer());
     const py::gil_scoped_acquire gil;
     try {
-      return std::make_unique<PythonLayer>((*build)(), options);
+      return std::make_unique<PythonLayer>((*build)(seeds.of_tie("").current_seed()), options);
     } catch (const py::error_already_set& error) {
       rethrow(error, concat("layer ", name, " cannot be built"));
     }

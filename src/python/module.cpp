@@ -89,6 +89,11 @@ int run(const std::vector<std::string>& arguments, const Kinds& kinds) {
   return in_cpp([&] { return app::run(static_cast<int>(argv.size()), argv.data(), registry); });
 }
 
+void export_weights(const std::string& run, const std::string& file, const Kinds& kinds) {
+  const model::ModelRegistry registry = registry_of(kinds);
+  in_cpp([&] { app::export_weights(run, file, registry); });
+}
+
 /// For tier::collect_before_refusing(): frees tensors that only reference cycles hold.
 void collect_garbage() {
   const py::gil_scoped_acquire gil;
@@ -106,4 +111,5 @@ PYBIND11_MODULE(_core, m) {
   m.def("train", &python::train);
   m.def("plan", &python::plan);
   m.def("run", &python::run);
+  m.def("export_weights", &python::export_weights);
 }

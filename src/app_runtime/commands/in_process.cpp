@@ -3,8 +3,10 @@
 
 #include "commands/check_command.h"
 #include "commands/train_command.h"
+#include "folder/saved_run.h"
 
 #include "trireme/io/terminal.h"
+#include "trireme/runtime/weights.h"
 
 #include <iostream>
 #include <sstream>
@@ -19,6 +21,12 @@ Trained train(const Training& training) {
 std::string plan(const Planning& planning) {
   std::ostringstream notes;
   return forecast_text({.planning = planning}, notes);
+}
+
+void export_weights(const std::string& run, const std::string& file,
+                    const model::ModelRegistry& kinds) {
+  const SavedRun saved = find_saved_run(run, {}, kinds);
+  runtime::export_weights(saved.checkpoint, saved.job.model, at::kFloat, file);
 }
 
 }  // namespace trireme::app
