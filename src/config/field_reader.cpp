@@ -136,6 +136,13 @@ void FieldReader::operator()(std::string_view key, double& first, double& second
   second = list[1].number(range.least, range.most);
 }
 
+void FieldReader::operator()(std::string_view key, std::optional<bool>& value) {
+  const auto node = find(key);
+  if (!node) return;
+  value.reset();
+  if (!is_auto(*node)) value = node->boolean();
+}
+
 void FieldReader::operator()(std::string_view key, std::optional<int>& value, Range range) {
   const auto node = find(key);
   if (!node) return;

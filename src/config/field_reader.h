@@ -39,6 +39,7 @@ class FieldReader {
   /// `[first, second]`.
   void operator()(std::string_view key, double& first, double& second, Range range);
   /// `auto` or a value.
+  void operator()(std::string_view key, std::optional<bool>& value);
   void operator()(std::string_view key, std::optional<int>& value, Range range);
   void operator()(std::string_view key, std::optional<double>& value, Range range);
   void operator()(std::string_view key, std::optional<std::vector<int>>& value, Range range);

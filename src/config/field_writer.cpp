@@ -40,6 +40,11 @@ void FieldWriter::operator()(std::string_view key, bool value) {
   line(key, value ? "true" : "false");
 }
 
+void FieldWriter::operator()(std::string_view key, const std::optional<bool>& value) {
+  if (value) return (*this)(key, *value);
+  line(key, "auto");
+}
+
 void FieldWriter::operator()(std::string_view key, const std::string& value) {
   line(key, io::yaml_text(value));
 }

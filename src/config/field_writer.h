@@ -31,6 +31,7 @@ class FieldWriter {
   void operator()(std::string_view key, const std::vector<std::vector<std::string>>& value);
   void operator()(std::string_view key, const std::vector<int>& value, Range);
   void operator()(std::string_view key, double first, double second, Range);
+  void operator()(std::string_view key, const std::optional<bool>& value);
   void operator()(std::string_view key, const std::optional<int>& value, Range);
   void operator()(std::string_view key, const std::optional<double>& value, Range);
   void operator()(std::string_view key, const std::optional<std::vector<int>>& value, Range);

@@ -157,7 +157,10 @@ void walk(Fields& field, DataSpec& spec) {
   if (spec.kind == "synthetic") field("examples", spec.examples, Range{1, kMany});
   if (spec.kind != "synthetic" && spec.kind != "own") field("files", spec.files);
   if (spec.kind == "tokens") field("token_bytes", spec.token_bytes, OneOf{"2", "4"});
-  if (spec.kind == "documents") field("packed", spec.packed);
+  if (spec.kind == "documents") {
+    field("packed", spec.packed);
+    field("isolated", spec.isolated);
+  }
   field("validation_fraction", spec.validation_fraction, Range{0, 0.5});
 }
 

@@ -61,6 +61,11 @@ Target train_target(const Dataset& dataset, const BatchShape& shape, std::int64_
                      shape.batch / shape.micro_batch);
 }
 
+DocumentLengths train_documents(const Dataset& dataset, const BatchShape& shape, std::int64_t step,
+                                std::int64_t index) {
+  return dataset.train_documents(first_of(shape, step, index), shape.micro_batch);
+}
+
 MicroBatch validation_micro_batch(const Dataset& dataset, std::int64_t examples, std::int64_t index,
                                   std::int64_t micro_batches) {
   return dataset.validation(index * examples, examples, micro_batches * examples);
@@ -71,6 +76,11 @@ Target validation_target(const Dataset& dataset, std::int64_t examples, std::int
   const std::int64_t total = micro_batches * examples;
   return with_weight(dataset.validation_target(index * examples, examples, total),
                      dataset.validation_counted(0, total, total), micro_batches);
+}
+
+DocumentLengths validation_documents(const Dataset& dataset, std::int64_t examples,
+                                     std::int64_t index, std::int64_t micro_batches) {
+  return dataset.validation_documents(index * examples, examples, micro_batches * examples);
 }
 
 namespace {

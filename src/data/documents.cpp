@@ -52,15 +52,17 @@ struct Layout {
 
 class DocumentsDataset final : public NumberedExamples {
  public:
-  DocumentsDataset(DocumentFiles files, Layout layout, const ExampleShape& shape, bool is_packed,
-                   std::int64_t seed)
+  DocumentsDataset(DocumentFiles files, Layout layout, const ExampleShape& shape,
+                   const config::DataSpec& spec, std::int64_t seed)
       : NumberedExamples(shape, layout.train + layout.validation, layout.validation, seed),
         files_(std::move(files)),
         layout_(std::move(layout)),
-        is_packed_(is_packed) {}
+        is_packed_(spec.packed),
+        is_isolated_(spec.isolates_documents()) {}
 
   std::string digest() const override {
-    return is_packed_ ? trireme::digest(files_.digest() + ", packed") : files_.digest();
+    const std::string how = concat(is_packed_ ? ", packed" : "", is_isolated_ ? ", isolated" : "");
+    return how.empty() ? files_.digest() : trireme::digest(files_.digest() + how);
   }
   std::string describe() const override;
 
@@ -73,6 +75,13 @@ class DocumentsDataset final : public NumberedExamples {
   std::optional<std::int64_t> validation_counted(std::int64_t first, std::int64_t count,
                                                  std::int64_t total) const override {
     return sum_of(layout_.learned, validation_places(first, count, total));
+  }
+  DocumentLengths train_documents(std::int64_t first, std::int64_t count) const override {
+    return lengths_of(train_places(first, count));
+  }
+  DocumentLengths validation_documents(std::int64_t first, std::int64_t count,
+                                       std::int64_t total) const override {
+    return lengths_of(validation_places(first, count, total));
   }
 
  protected:
@@ -89,9 +98,11 @@ class DocumentsDataset final : public NumberedExamples {
     return sum;
   }
 
+  DocumentLengths lengths_of(const std::vector<std::int64_t>& examples) const;
+
   DocumentFiles files_;
   Layout layout_;
-  bool is_packed_;
+  bool is_packed_, is_isolated_;
 };
 
 }  // namespace
@@ -102,11 +113,17 @@ std::unique_ptr<Dataset> make_documents(const config::DataSpec& spec, const Exam
     throw InputError(
         "data.kind is documents, but the loss of this model does not support masked targets "
         "(model::ChainModel::takes_masked_targets): use text or tokens");
+  if (spec.isolates_documents() && !shape.isolates_documents)
+    throw InputError(concat(
+        "data.isolated is ", spec.isolated ? "true" : "auto, which is true for packed documents",
+        ", but the layers of this model do not keep documents of a row apart "
+        "(model::ChainModel::isolates_documents): say false, with which a document sees those "
+        "before it in its row",
+        spec.packed ? ", or data.packed: false" : ""));
   DocumentFiles files(list_files(spec.files));
   files.require_tokens_below(shape.classes);
   Layout layout(files, spec, shape.inputs + 1);
-  return std::make_unique<DocumentsDataset>(std::move(files), std::move(layout), shape, spec.packed,
-                                            seed);
+  return std::make_unique<DocumentsDataset>(std::move(files), std::move(layout), shape, spec, seed);
 }
 
 namespace {
@@ -185,6 +202,24 @@ void DocumentsDataset::fill(std::int64_t example, std::int64_t row, MicroBatch& 
   std::fill(target + place - 1, target + context, kMasked);
 }
 
+DocumentLengths DocumentsDataset::lengths_of(const std::vector<std::int64_t>& examples) const {
+  DocumentLengths lengths;
+  if (!is_isolated_) return lengths;
+  const std::int64_t context = shape_.inputs;
+  for (const std::int64_t example : examples) {
+    std::int64_t begin = 0;
+    for (const std::int64_t document : layout_.rows[example]) {
+      const auto tokens = fitting(files_.tokens(document), context + 1).size();
+      // The last token of a full row is only a target.
+      const std::int64_t end = std::min(begin + static_cast<std::int64_t>(tokens), context);
+      lengths.push_back(end - begin);
+      begin = end;
+    }
+    if (begin < context) lengths.push_back(context - begin);
+  }
+  return lengths;
+}
+
 std::string DocumentsDataset::describe() const {
   const auto in_rows = [this](std::int64_t documents, std::int64_t rows) {
     return is_packed_ ? concat(documents, " in ", rows, rows == 1 ? " row" : " rows")
@@ -199,9 +234,9 @@ std::string DocumentsDataset::describe() const {
   for (const std::int64_t of_row : layout_.learned) learned += of_row;
   std::string text =
       concat(files_.describe(), ": ", in_rows(layout_.train_documents, layout_.train),
-             " to train on, ", validation, " for validation; rows ",
-             percent(layout_.tokens, layout_.rows.size() * (shape_.inputs + 1)), " % full, ",
-             percent(learned, layout_.rows.size() * shape_.inputs), " % learned");
+             " to train on, ", validation, " for validation; ", is_isolated_ ? "isolated; " : "",
+             "rows ", percent(layout_.tokens, layout_.rows.size() * (shape_.inputs + 1)),
+             " % full, ", percent(learned, layout_.rows.size() * shape_.inputs), " % learned");
   if (layout_.cut > 0) text += concat("; ", layout_.cut, " cut to ", shape_.inputs + 1, " tokens");
   if (layout_.left_out > 0)
     text += concat("; ", layout_.left_out, " left out, in which nothing is to be learned");

@@ -33,6 +33,13 @@ model::Values made_up_target(const model::ChainModel& model, const config::JobSp
   return {classes, at::full({}, 1.0 / static_cast<double>(classes.numel()), at::kFloat)};
 }
 
+std::vector<std::int64_t> made_up_documents(const model::ChainModel& model,
+                                            const config::JobSpec& job) {
+  if (!job.data.isolates_documents()) return {};
+  return std::vector<std::int64_t>(static_cast<std::size_t>(job.train.micro_batch.value()),
+                                   model.input_size);
+}
+
 model::Values without_values(const model::Values& values) {
   model::Values shapes;
   for (const at::Tensor& value : values) {

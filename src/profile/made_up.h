@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace trireme::profile {
 
@@ -17,6 +18,10 @@ namespace trireme::profile {
 at::Tensor made_up_input(const model::ChainModel& model, std::int64_t examples, at::Generator from);
 model::Values made_up_target(const model::ChainModel& model, const config::JobSpec& job,
                              at::Generator from);
+/// Documents (model::Context::documents) that take as many bytes as any that fill these rows: one
+/// in each. None if the job does not isolate them.
+std::vector<std::int64_t> made_up_documents(const model::ChainModel& model,
+                                            const config::JobSpec& job);
 /// The same tensors on the meta device.
 model::Values without_values(const model::Values& values);
 /// Allocates tensors that have no memory and fills them with random values.

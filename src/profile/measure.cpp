@@ -132,6 +132,7 @@ chain::LayerCost Walk::measure_layer() {
   model::Context context{.generator = generator_,
                          .training = true,
                          .target = {},
+                         .documents = made_up_documents(model_, job_),
                          .lean_tapes = job_.memory.tapes == "lean"};
   if (is_last()) {
     context.target = options_.place.fetch(made_up_target(model_, job_, made_up_));

@@ -69,6 +69,7 @@ std::string dependencies(const config::JobSpec& job, const std::string& code,
       job.train.clip_norm > 0 ? "\nclips: yes" : "",
       energy == Energy::kMeasured ? "\njoules: measured" : "",
       job.data.kind == "documents" ? "\ntargets: masked" : "",
+      job.data.isolates_documents() ? "\ndocuments: isolated" : "",
       code.empty() ? "" : "\ncode: " + code, "\nmodel:\n", resolved.find("model")->to_yaml(), "\n");
 }
 

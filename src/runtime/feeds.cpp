@@ -20,18 +20,29 @@ Feeds::Feeds(const DataSource& data, const std::vector<program::Action>& actions
 }
 
 Feed Feeds::of_step(std::int64_t step) {
-  return {[this, step](int micro_batch) {
-            return load(step, {Op::kLoadInput, micro_batch});
-          },
-          [this, step](int micro_batch) {
-            return load(step, {Op::kLoadTarget, micro_batch});
-          },
-          [this, step] { load_ahead(step + 1); }};
+  Feed feed{[this, step](int micro_batch) {
+              return load(step, {Op::kLoadInput, micro_batch});
+            },
+            [this, step](int micro_batch) {
+              return load(step, {Op::kLoadTarget, micro_batch});
+            }};
+  if (data_.documents)
+    feed.documents = [this, step](int micro_batch) {
+      return data_.documents(step, first_ + micro_batch);
+    };
+  feed.meanwhile = [this, step] { load_ahead(step + 1); };
+  return feed;
 }
 
 Feed Feeds::of_validation(int first) const {
-  return {[this, first](int micro_batch) { return data_.validation_input(first + micro_batch); },
-          [this, first](int micro_batch) { return data_.validation_target(first + micro_batch); }};
+  Feed feed{
+      [this, first](int micro_batch) { return data_.validation_input(first + micro_batch); },
+      [this, first](int micro_batch) { return data_.validation_target(first + micro_batch); }};
+  if (data_.validation_documents)
+    feed.documents = [this, first](int micro_batch) {
+      return data_.validation_documents(first + micro_batch);
+    };
+  return feed;
 }
 
 model::Values Feeds::load(std::int64_t step, Key what) {

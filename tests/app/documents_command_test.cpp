@@ -71,9 +71,10 @@ TEST_F(Documents, HaveTheSameLossesHoweverAStepIsCut) {
 }
 
 TEST_F(Documents, HaveTheSameBitsForEveryPlanAndPeaksAsPredicted) {
-  for (const std::string packed : {"false", "true"}) {
-    SCOPED_TRACE("packed: " + packed);
-    const std::string job = " --set data.packed=" + packed;
+  for (const std::string data :
+       {"packed=false", "packed=true", "isolated=true", "packed=true --set data.isolated=false"}) {
+    SCOPED_TRACE(data);
+    const std::string job = " --set data." + data;
     const json free = train(job);
     const std::int64_t least = least_budget(job_, job);
     // Predictions count buffers of all channels in full; with several chunks (auto) that is more

@@ -1,6 +1,6 @@
 """Families of decoders against Hugging Face's transformers: a small model of each, with random weights, is written by transformers, trained here and there by
 AdamW on the same documents, exported, and opened by transformers again. Losses and weights are compared; what is opened has the same logits, with the same
-weights, to the last bit. Adapters that are trained here are opened by peft. Usage: families_test.py TRIREME [CASE...].
+weights, to the last bit. Documents that are packed here, and isolated, have the losses of unpacked ones there. Adapters that are trained here are opened by peft. Usage: families_test.py TRIREME [CASE...].
 Where Python's torch or transformers (5 or newer) is missing, it exits with 77; without peft, adapters are left out.
 """
 # SPDX-License-Identifier: Apache-2.0
@@ -74,10 +74,10 @@ def made(case):
     return model.train()
 
 
-def documents():
-    """Texts of several lengths, all of whose tokens but the first are learned."""
+def documents(sizes=(CONTEXT + 1, CONTEXT + 1, 20, 11)):
+    """Texts of these lengths, all of whose tokens but the first are learned."""
     generator = torch.Generator().manual_seed(1)
-    return [torch.randint(VOCABULARY, (size,), generator=generator) for size in (CONTEXT + 1, CONTEXT + 1, 20, 11)]
+    return [torch.randint(VOCABULARY, (size,), generator=generator) for size in sizes]
 
 
 def write_documents(texts, file):
@@ -118,16 +118,16 @@ def run(*command):
         raise AssertionError(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stderr}")
 
 
-def train(trireme, folder, name, model):
-    """Trains on the documents of the folder, from its weights, into FOLDER/NAME."""
+def train(trireme, folder, name, model, rows=4, micro_batch=2, data="files: [{}/texts.documents]"):
+    """Trains on documents of the folder, `rows` rows, from its weights, into FOLDER/NAME."""
     job = folder / f"{name}.yaml"
     job.write_text(f"""
 model: {{weights: {folder / "origin"}, context: {CONTEXT}, {model}}}
-data: {{kind: documents, files: [{folder / "texts.documents"}], validation_fraction: 0}}
+data: {{kind: documents, {data.format(folder)}, validation_fraction: 0}}
 train:
   steps: {STEPS}
-  batch: 4
-  micro_batch: 2
+  batch: {rows}
+  micro_batch: {micro_batch}
   clip_norm: 0
   validate_every: 0
   optimizer: {{kind: adamw, learning_rate: {RATE}, weight_decay: {DECAY}, betas: [{BETAS[0]}, {BETAS[1]}], epsilon: {EPSILON}}}
@@ -179,6 +179,14 @@ def compare(trireme, folder, case, grain):
     return apart
 
 
+def compare_packed(trireme, folder, case):
+    """The largest difference of losses: of packed documents here, of each in a row of its own there."""
+    texts = documents((CONTEXT + 1, 14, 11, 10, 8, 6))  # the first fills a row, the next two another, the last three all of the third but a token
+    write_documents(texts, folder / "short.documents")
+    train(trireme, folder, "packed", "grain: fine", rows=3, micro_batch=1, data="files: [{}/short.documents], packed: true")
+    return difference(map(torch.tensor, losses_of(folder / "packed")), map(torch.tensor, trained_there(made(case), texts)))
+
+
 def compare_adapters(trireme, folder):
     """The largest difference of logits: of adapters in peft, and of the model that they were merged into."""
     text = documents()[0]
@@ -196,14 +204,15 @@ def main():
     trireme, *cases = sys.argv[1:]
     torch.set_num_threads(1)
     failed = 0
-    print(f"{'':18}losses  weights  adapters   (largest differences, must be at most {CLOSE:g})")
+    print(f"{'':18}losses  weights  packed  adapters   (largest differences, must be at most {CLOSE:g})")
     for number, case in enumerate(cases or CASES):
         grain = ("half_block", "fine", "block")[number % 3]
         try:
             with tempfile.TemporaryDirectory() as path:
-                found = compare(pathlib.Path(trireme).absolute(), pathlib.Path(path), case, grain)
+                program, folder = pathlib.Path(trireme).absolute(), pathlib.Path(path)
+                found = compare(program, folder, case, grain) + (compare_packed(program, folder, case),)
                 if peft:
-                    found += (compare_adapters(pathlib.Path(trireme).absolute(), pathlib.Path(path)),)
+                    found += (compare_adapters(program, folder),)
             is_close = max(found) <= CLOSE
             print(f"{case:16}  " + "   ".join(f"{each:.0e}" for each in found) + ("" if is_close else "   TOO LARGE"), flush=True)
         except AssertionError as error:

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <set>
 
 namespace trireme::data {
@@ -23,7 +24,11 @@ using support::TemporaryFolder;
 using testing::HasSubstr;
 
 constexpr std::int64_t kM = kMasked;
-const ExampleShape kShape{.input = "tokens", .inputs = 6, .classes = 100, .takes_masks = true};
+const ExampleShape kShape{.input = "tokens",
+                          .inputs = 6,
+                          .classes = 100,
+                          .takes_masks = true,
+                          .isolates_documents = true};
 
 config::DataSpec documents(const std::filesystem::path& files, bool packed = false,
                            double validation = 0) {
@@ -96,6 +101,61 @@ TEST(Documents, StandWholeBehindEachOtherWherePacked) {
   EXPECT_EQ(dataset->train_tokens(0, 2), 12);
   EXPECT_THAT(dataset->describe(), HasSubstr("4 in 2 rows to train on"));
   EXPECT_NE(dataset->digest(), open_dataset(documents(folder / "a"), kShape, 1)->digest());
+}
+
+/// The documents of every row of an epoch.
+std::multiset<DocumentLengths> lengths_of_rows(const Dataset& dataset) {
+  std::multiset<DocumentLengths> all;
+  for (std::int64_t row = 0; row < dataset.train_examples(); ++row)
+    all.insert(dataset.train_documents(row, 1));
+  return all;
+}
+
+TEST(Documents, SayHowLongTheyAreWhereTheyAreIsolated) {
+  const TemporaryFolder folder;
+  io::write_file(folder / "a",
+                 document_file({{1, learned(2), learned(3)},
+                                {11, learned(12), learned(13), learned(14), learned(15)},
+                                {learned(21), learned(22)},
+                                {31, 32, 33, 34, 35, 36, learned(37), 38}}));
+  const auto with = [&](bool packed, std::optional<bool> isolated) {
+    config::DataSpec spec = documents(folder / "a", packed);
+    spec.isolated = isolated;
+    return open_dataset(spec, kShape, 1);
+  };
+  using testing::UnorderedElementsAre;
+  // Of a row of seven tokens the last is only a target; what is left of a row of six is one more.
+  const auto packed = with(true, {}), apart = with(false, true);
+  EXPECT_THAT(lengths_of_rows(*packed),
+              UnorderedElementsAre(DocumentLengths{6}, DocumentLengths{3, 3},
+                                   testing::AnyOf(DocumentLengths{5, 1}, DocumentLengths{2, 4})));
+  EXPECT_THAT(lengths_of_rows(*apart),
+              UnorderedElementsAre(DocumentLengths{3, 3}, DocumentLengths{5, 1},
+                                   DocumentLengths{2, 4}, DocumentLengths{6}));
+  EXPECT_THAT(packed->describe(), HasSubstr("; isolated; rows"));
+
+  // The lengths of a micro-batch are those of its rows, in their order.
+  DocumentLengths of_rows;
+  for (std::int64_t row = 0; row < 3; ++row)
+    for (const std::int64_t tokens : packed->train_documents(row, 1)) of_rows.push_back(tokens);
+  EXPECT_EQ(train_documents(*packed, {.batch = 3, .micro_batch = 3}, 0, 0), of_rows);
+
+  const auto joined = with(true, false), plain = with(false, {});
+  EXPECT_TRUE(joined->train_documents(0, 3).empty());
+  EXPECT_TRUE(plain->train_documents(0, 4).empty());
+  EXPECT_THAT(joined->describe(), testing::Not(HasSubstr("isolated")));
+  EXPECT_THAT((std::set{packed->digest(), apart->digest(), joined->digest(), plain->digest()}),
+              testing::SizeIs(4));
+}
+
+TEST(Documents, AreIsolatedInTheValidationPartToo) {
+  const TemporaryFolder folder;
+  std::vector<std::vector<std::uint32_t>> all;
+  for (std::uint32_t i = 1; i <= 12; ++i) all.push_back({i, learned(i)});
+  io::write_file(folder / "a", document_file(all));
+  const auto dataset = open_dataset(documents(folder / "a", /*packed=*/true, 0.5), kShape, 1);
+  ASSERT_EQ(dataset->validation_examples(), 2);
+  EXPECT_EQ(validation_documents(*dataset, 2, 0, 1), (DocumentLengths{2, 2, 2, 2, 2, 2}));
 }
 
 /// Documents with as many learned tokens as their number, 1 to 6.
@@ -184,6 +244,12 @@ TEST(Documents, ThatCannotBeReadAreRefusedWithTheReason) {
   ExampleShape without_masks = kShape;
   without_masks.takes_masks = false;
   EXPECT_THAT(refusal(whole, without_masks), HasSubstr("does not support masked targets"));
+  ExampleShape joins = kShape;
+  joins.isolates_documents = false;
+  EXPECT_THAT(
+      input_error([&] { open_dataset(documents(folder / "a", /*packed=*/true), joins, 1); }),
+      HasSubstr("data.isolated is auto, which is true for packed documents, but the layers of this "
+                "model do not keep documents of a row apart"));
   std::string huge = whole;
   huge.replace(16, 16, std::string(16, '\xff'));
   EXPECT_THAT(refusal(huge), HasSubstr("is it truncated?"));

@@ -6,6 +6,7 @@
 #include <ATen/Context.h>
 
 #include <cmath>
+#include <optional>
 #include <ostream>
 
 namespace trireme::device {
@@ -18,6 +19,7 @@ struct Chain {
   std::string name;
   ChainModel model;  ///< without dropout, whose draws differ
   Precision precision = Precision::kFloat32;
+  std::vector<std::int64_t> documents = {};  ///< of four rows
 };
 
 void PrintTo(const Chain& chain, std::ostream* out) {
@@ -37,6 +39,7 @@ class GpuModels : public Gpu, public testing::WithParamInterface<Chain> {
 std::vector<at::Tensor> run_on(c10::Device device, const Chain& chain) {
   model::Built built(chain.model, chain.precision, device);
   model::Examples examples(chain.model, 4);
+  examples.documents = chain.documents;
   examples.move_to(device);
   std::vector<at::Tensor> found{run(built, examples, chain.precision).to(at::kCPU, at::kDouble)};
   for (const model::Parameter& parameter : built.parameters())
@@ -67,15 +70,16 @@ ChainModel gpt(int loss_chunks = 1) {
                           .loss_chunks = loss_chunks});
 }
 
-ChainModel llama() {
-  return model::make_llama({.blocks = 2,
-                            .width = 64,
-                            .heads = 4,
-                            .kv_heads = 2,
-                            .hidden = 96,
-                            .context = 32,
-                            .vocabulary = 100});
+ChainModel llama(std::optional<int> window = {}, double cap = 0) {
+  config::LlamaSpec spec{.blocks = 2, .width = 64, .heads = 4, .kv_heads = 2, .hidden = 96};
+  spec.context = 32;
+  spec.vocabulary = 100;
+  spec.window = window;
+  spec.attention_cap = cap;
+  return model::make_llama(spec);
 }
+
+const std::vector<std::int64_t> kDocuments{9, 23, 32, 1, 30, 1, 16, 16};
 
 INSTANTIATE_TEST_SUITE_P(
     Kinds, GpuModels,
@@ -86,6 +90,12 @@ INSTANTIATE_TEST_SUITE_P(
         Chain{"gpt_loss_chunks_bfloat16_weights", gpt(3), Precision::kBfloat16Weights},
         Chain{"llama", llama()}, Chain{"llama_bfloat16", llama(), Precision::kBfloat16},
         Chain{"llama_bfloat16_weights", llama(), Precision::kBfloat16Weights},
+        Chain{"gpt_documents", gpt(), Precision::kFloat32, kDocuments},
+        Chain{"llama_documents", llama(), Precision::kFloat32, kDocuments},
+        Chain{"llama_documents_bfloat16", llama(), Precision::kBfloat16, kDocuments},
+        Chain{"llama_documents_bfloat16_weights", llama(), Precision::kBfloat16Weights, kDocuments},
+        Chain{"llama_documents_window", llama(5), Precision::kFloat32, kDocuments},
+        Chain{"llama_documents_cap", llama({}, 0.7), Precision::kFloat32, kDocuments},
         Chain{"vit",
               model::make_vit({.image_size = 8, .patch = 4, .blocks = 2, .width = 32, .heads = 2})},
         Chain{"resnet", model::make_resnet({.depth = 18, .image_size = 16, .width = 8})},

@@ -95,11 +95,12 @@ TEST_F(GpuTraining, InitialValuesAreTheCpusBits) {
 }
 
 TEST_F(GpuTraining, TheFirstLossIsTheCpusToRounding) {
-  for (const std::string data : {"text", "documents"}) {
+  for (const std::string data : {"text", "documents", "isolated documents"}) {
     for (const std::string precision : {"float32", "bfloat16_weights"}) {
       SCOPED_TRACE(data + ", " + precision);
       config::JobSpec job = gpt_job(precision);
-      job.data.kind = data;
+      job.data.kind = data == "text" ? "text" : "documents";
+      job.data.isolated = data == "isolated documents";
       std::get<config::GptSpec>(job.model).dropout = 0;  // its draws differ
       job.train.steps = 1;
       const GpuOutcome on_gpu = train(job, keep_all(job));
@@ -373,6 +374,9 @@ TEST_F(GpuTraining, TheHostNeverWaitsForTheDeviceWithinAStep) {
   // For copies in both directions before a step, when none are left, and after it; where their
   // times begin.
   EXPECT_EQ(waits_of_a_step(*moved, copies), 2 + 2 + 2 + 1);
+  job.data.kind = "documents";
+  job.data.isolated = true;
+  EXPECT_EQ(waits_of_a_step(everything, {}), 2) << "nothing of documents is read from the device";
 }
 
 }  // namespace

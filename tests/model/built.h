@@ -47,13 +47,15 @@ struct Built {
 };
 
 /// The context of a forward; the same random numbers every time.
-inline Context context(bool training = true, Values target = {}) {
+inline Context context(bool training = true, Values target = {},
+                       std::vector<std::int64_t> documents = {}) {
   return {.generator = at::detail::createCPUGenerator(7),
           .training = training,
-          .target = std::move(target)};
+          .target = std::move(target),
+          .documents = std::move(documents)};
 }
 
-/// Random examples of a chain: input and target.
+/// Random examples of a chain: input, target, and the documents that they are made of.
 struct Examples {
   Examples(const ChainModel& model, std::int64_t count, std::uint64_t seed = 3) {
     at::Generator from = at::detail::createCPUGenerator(seed);
@@ -74,6 +76,7 @@ struct Examples {
   }
 
   at::Tensor input, target;
+  std::vector<std::int64_t> documents = {};
 };
 
 /// A forward through all layers, without tape.
@@ -101,9 +104,10 @@ inline Passed pass(Built& chain, const Examples& examples,
   Values x{examples.input};
   for (int i = 1; i <= chain.model.length(); ++i) {
     const bool is_last = i == chain.model.length();
-    tapes.push_back(taped_forward(chain.layer(i), x,
-                                  context(true, is_last ? Values{examples.target} : Values{}),
-                                  precision, input_gradient(chain.model, i)));
+    tapes.push_back(taped_forward(
+        chain.layer(i), x,
+        context(true, is_last ? Values{examples.target} : Values{}, examples.documents), precision,
+        input_gradient(chain.model, i)));
     x = tapes.back().outputs;
     passed.outputs.push_back(x);
   }

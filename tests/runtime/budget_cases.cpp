@@ -101,6 +101,18 @@ Chain shipped(std::string name, const config::ModelSpec& spec, int micro_batch,
           }};
 }
 
+/// On rows of isolated documents.
+Chain isolated(std::string name, const config::ModelSpec& spec, const std::string& tapes) {
+  config::JobSpec job = small_job(spec);
+  job.train.batch = 4;
+  job.data.kind = "documents";
+  job.data.isolated = true;
+  job.memory.tapes = tapes;
+  return {std::move(name), [job](Machine& machine) {
+            return std::make_unique<Subject>(model::make_model(job.model), job, machine);
+          }};
+}
+
 std::unique_ptr<Subject> scripted(
     const std::function<config::TorchScriptSpec(const std::filesystem::path&)>& save,
     const std::string& precision, Machine& machine) {
@@ -175,6 +187,9 @@ std::vector<Chain> all_chains() {
       shipped("gpt_bfloat16_weights_lean_tapes", gpt, 2, "bfloat16_weights", "lean"),
       shipped("llama_unclipped", llama, 2, "bfloat16_weights", "full", 0),
       shipped("llama_bfloat16_weights_lean_tapes", llama, 2, "bfloat16_weights", "lean"),
+      isolated("gpt_documents", gpt, "full"),
+      isolated("gemma_documents", gemma, "full"),
+      isolated("phi_documents_lean_tapes", phi, "lean"),
       shipped("mlp_batch_norm", mlp, 64),
       {"odd",
        [odd](Machine& machine) { return std::make_unique<Subject>(odd_model(), odd, machine); }},

@@ -243,7 +243,8 @@ PlannedRun Subject::run(const plan::Plan& plan, Bytes budget, double speed) {
                          .stop_requested = {}});
       for (const int step : {0, 1}) {
         const Feed feed{[&](int m) { return data_.input(step, m); },
-                        [&](int m) { return data_.target(step, m); }};
+                        [&](int m) { return data_.target(step, m); },
+                        [&](int m) { return data_.documents(step, m); }};
         const std::vector<Action>& whole = program.ranks[0];
         // Gradients that no update consumes leave with their weights: more is on the device than
         // was planned.

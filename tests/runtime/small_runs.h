@@ -66,6 +66,19 @@ inline model::Values masked(const at::Tensor& target) {
   return {target.masked_fill(mask, model::kMasked), at::full({}, 1 / counted, at::kFloat)};
 }
 
+/// Documents of made-up lengths that fill rows: three in each, of which the last may be padding.
+inline std::vector<std::int64_t> made_up_documents(std::int64_t key, std::int64_t rows,
+                                                   std::int64_t tokens) {
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::int64_t first = 1 + (5 * key + 3 * row) % (tokens - 2);
+    const std::int64_t second = 1 + (key + row) % (tokens - 1 - first);
+    for (const std::int64_t each : {first, second, tokens - first - second})
+      lengths.push_back(each);
+  }
+  return lengths;
+}
+
 /// Made-up data: a function of (step, micro-batch) alone.
 inline DataSource random_data(const model::ChainModel& model, const config::JobSpec& job,
                               int validation = 2) {
@@ -85,12 +98,18 @@ inline DataSource random_data(const model::ChainModel& model, const config::JobS
     const at::Tensor classes = examples(key).second;
     return is_masked ? masked(classes) : model::Values{classes};
   };
+  const auto documents = [&model, &job](std::int64_t key) {
+    if (!job.data.isolates_documents()) return std::vector<std::int64_t>();
+    return made_up_documents(key, job.train.micro_batch.value(), model.input_size);
+  };
   return {.input = [examples](std::int64_t step,
                               int m) { return model::Values{examples(step * 1000 + m).first}; },
           .target = [target](std::int64_t step, int m) { return target(step * 1000 + m); },
           .validation_input =
               [examples](int m) { return model::Values{examples(1'000'000 + m).first}; },
           .validation_target = [target](int m) { return target(1'000'000 + m); },
+          .documents = [documents](std::int64_t step, int m) { return documents(step * 1000 + m); },
+          .validation_documents = [documents](int m) { return documents(1'000'000 + m); },
           .validation_micro_batches = validation,
           .tokens = [&model,
                      &job](std::int64_t) { return job.train.batch * model.tokens_per_example(); }};

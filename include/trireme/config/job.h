@@ -222,8 +222,8 @@ using ModelSpec = std::variant<GptSpec, LlamaSpec, VitSpec, ResnetSpec, VggSpec,
 std::string kind_of(const ModelSpec& model);
 
 /// `data`. Keys of some kinds only: files (all but synthetic and own), token_bytes (tokens), packed
-/// (documents), examples (synthetic). A gpt or llama takes text, tokens, documents or synthetic; a
-/// vit, resnet or vgg images or synthetic; an mlp synthetic.
+/// and isolated (documents), examples (synthetic). A gpt or llama takes text, tokens, documents or
+/// synthetic; a vit, resnet or vgg images or synthetic; an mlp synthetic.
 struct DataSpec {
   /// text | tokens | documents | images | synthetic (the default for models that take no tokens) |
   /// own: the calling program hands them over
@@ -235,7 +235,12 @@ struct DataSpec {
   double validation_fraction = 0.05;  ///< 0..0.5 of the data; 0: no validation
   int token_bytes = 2;                ///< tokens: 2 | 4
   bool packed = false;                ///< documents: several packed into one row
-  std::int64_t examples = 4096;       ///< synthetic: size of the generated data set
+  /// documents: none sees another or its row's padding, and the positions of each begin at 0; auto:
+  /// where they are packed.
+  std::optional<bool> isolated;
+  std::int64_t examples = 4096;  ///< synthetic: size of the generated data set
+
+  bool isolates_documents() const { return kind == "documents" && isolated.value_or(packed); }
 };
 
 struct OptimizerSpec {

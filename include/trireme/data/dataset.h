@@ -22,6 +22,7 @@ struct ExampleShape {
   std::int64_t classes = 0;  ///< size of the vocabulary, or number of classes
   std::int64_t channels = 0, height = 0, width = 0;  ///< images only
   bool takes_masks = false;                          ///< targets may be kMasked
+  bool isolates_documents = false;                   ///< documents of a row may be kept apart
 };
 
 /// A masked target, ignored by the loss (LibTorch's default `ignore_index`).
@@ -39,6 +40,10 @@ struct UnigramLoss {
   double entropy = 0;        ///< with the validation part's own counts
   double cross_entropy = 0;  ///< with the train part's counts plus one
 };
+
+/// How many tokens each document of a micro-batch has, row after row, the rest of a row counting as
+/// one more, so that together they fill the rows; empty if a row is one text.
+using DocumentLengths = std::vector<std::int64_t>;
 
 /// Loading is const and thread-safe. It allocates only the two tensors that it returns.
 class Dataset {
@@ -78,6 +83,12 @@ class Dataset {
     return std::nullopt;
   }
 
+  /// The isolated documents of these examples' inputs; reads no tokens.
+  virtual DocumentLengths train_documents(std::int64_t, std::int64_t) const { return {}; }
+  virtual DocumentLengths validation_documents(std::int64_t, std::int64_t, std::int64_t) const {
+    return {};
+  }
+
   /// Tokens of these examples' inputs, without padding; nothing if rows have none.
   virtual std::optional<std::int64_t> train_tokens(std::int64_t, std::int64_t) const {
     return std::nullopt;
@@ -107,7 +118,7 @@ class Dataset {
 ///   docs/models.md), memory-mapped. An example of T inputs holds the first T + 1 tokens of one
 ///   document, or with `packed` several whole documents. Targets that are not to be learned, a
 ///   document's first token, and padding are masked. Documents in which nothing is to be learned
-///   are left out.
+///   are left out. Where they are isolated, rows say how long each of theirs is.
 /// - images: PNM (P5, P6), PNG and JPEG files. An image's class is its folder's name; the sorted
 ///   names are classes 0, 1, ... Images are resized to just cover the chain's size and cropped at
 ///   the centre; values are 0..1 less the mean of their channel over (some of) the train part. Read
@@ -146,10 +157,16 @@ using Target = std::vector<at::Tensor>;
 Target train_target(const Dataset& dataset, const BatchShape& shape, std::int64_t step,
                     std::int64_t index);
 
+/// Only the lengths of a micro-batch's isolated documents.
+DocumentLengths train_documents(const Dataset& dataset, const BatchShape& shape, std::int64_t step,
+                                std::int64_t index);
+
 /// Micro-batch `index` of one validation, which has `micro_batches` of `examples` examples each.
 MicroBatch validation_micro_batch(const Dataset& dataset, std::int64_t examples, std::int64_t index,
                                   std::int64_t micro_batches);
 Target validation_target(const Dataset& dataset, std::int64_t examples, std::int64_t index,
                          std::int64_t micro_batches);
+DocumentLengths validation_documents(const Dataset& dataset, std::int64_t examples,
+                                     std::int64_t index, std::int64_t micro_batches);
 
 }  // namespace trireme::data

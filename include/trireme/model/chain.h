@@ -93,6 +93,9 @@ struct ChainModel {
   bool has_batch_norm = false;
   /// The loss supports a mask (Context::target); otherwise data sets with one are refused.
   bool takes_masked_targets = false;
+  /// Its layers keep documents apart (Context::documents); otherwise data sets that ask for it are
+  /// refused.
+  bool isolates_documents = false;
   /// Without a target the last layer returns logits [B, T, V], so that the model can generate text.
   bool gives_logits = false;
 

@@ -33,6 +33,10 @@ class Stage;
 struct DataSource {
   std::function<model::Values(std::int64_t step, int micro_batch)> input, target;
   std::function<model::Values(int micro_batch)> validation_input, validation_target;
+  /// The documents of these micro-batches (model::Context::documents). May be empty: each row is
+  /// one text.
+  std::function<std::vector<std::int64_t>(std::int64_t step, int micro_batch)> documents = {};
+  std::function<std::vector<std::int64_t>(int micro_batch)> validation_documents = {};
   int validation_micro_batches = 0;  ///< per replica; 0: no validation
   /// Tokens that a step trains on, over all replicas, without the padding of rows; examples if a
   /// chain takes no tokens.

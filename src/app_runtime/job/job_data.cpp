@@ -20,7 +20,8 @@ data::ExampleShape shape_of(const model::ChainModel& model) {
                            .channels = model.image.channels,
                            .height = model.image.height,
                            .width = model.image.width,
-                           .takes_masks = model.takes_masked_targets};
+                           .takes_masks = model.takes_masked_targets,
+                           .isolates_documents = model.isolates_documents};
   switch (model.input) {
     case model::InputKind::kTokens:
       shape.input = "tokens";
@@ -98,11 +99,19 @@ runtime::DataSource source_of(const config::JobSpec& job, const model::ChainMode
           .target = target,
           .validation_input = validation_input,
           .validation_target = validation_target,
+          .documents = [&dataset, shape](
+                           std::int64_t step,
+                           int m) { return data::train_documents(dataset, shape, step, m); },
+          .validation_documents =
+              [&dataset, examples, total](int m) {
+                return data::validation_documents(dataset, examples, m, total);
+              },
           .validation_micro_batches = per_replica,
-          .tokens = [&dataset, batch = shape.batch,
-                     full = shape.batch * model.tokens_per_example()](std::int64_t step) {
-            return dataset.train_tokens(step * batch, batch).value_or(full);
-          }};
+          .tokens =
+              [&dataset, batch = shape.batch,
+               full = shape.batch * model.tokens_per_example()](std::int64_t step) {
+                return dataset.train_tokens(step * batch, batch).value_or(full);
+              }};
 }
 
 }  // namespace trireme::app

@@ -3,6 +3,7 @@
 //
 // Shapes: B examples of the micro-batch, T tokens, C width, V vocabulary.
 // SPDX-License-Identifier: Apache-2.0
+#include "architectures/document_attention.h"
 #include "architectures/language.h"
 #include "architectures/transformer.h"
 #include "run/trained.h"
@@ -15,14 +16,24 @@
 namespace trireme::model {
 namespace {
 
+/// Rows of the table for the positions of tokens [B, T]: [B, T, C], or [T, C] for all examples.
+at::Tensor positions_of(const at::Tensor& tokens_BT, const at::Tensor& table,
+                        const Surroundings& around) {
+  const std::int64_t T = tokens_BT.size(1);
+  const std::vector<std::int64_t>& documents = around.context.documents;
+  if (documents.empty())
+    return table.narrow(0, around.past == nullptr ? 0 : around.past->tokens(), T);
+  const at::Tensor in_order_T = at::arange(T, tokens_BT.options());
+  return embed(table, by_position(in_order_T, documents).view_as(tokens_BT));
+}
+
 /// Tokens int64 [B, T] to [B, T, C].
 Part embedding(const PartBuilder& build, const config::GptSpec& spec) {
   const at::Tensor token = add_token_embedding(build, spec.vocabulary, spec.width, spec.tied_head);
   const at::Tensor position =
       build.normal("position.weight", {spec.table_rows(), spec.width}, kDeviation);
   return [token, position, spec](Values input, const Surroundings& around) -> Values {
-    const std::int64_t first = around.past == nullptr ? 0 : around.past->tokens();
-    const at::Tensor x_BTC = embed(token, input[0]) + position.narrow(0, first, input[0].size(1));
+    const at::Tensor x_BTC = embed(token, input[0]) + positions_of(input[0], position, around);
     return {dropout(x_BTC, spec.dropout, around)};
   };
 }
@@ -48,6 +59,7 @@ ChainModel make_gpt(const config::GptSpec& spec) {
                    .input_size = spec.context,
                    .classes = spec.vocabulary,
                    .takes_masked_targets = true,
+                   .isolates_documents = true,
                    .gives_logits = true};
   model.layers.push_back(
       layer_of("embedding", "embedding", 8 * T * C,

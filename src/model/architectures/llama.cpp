@@ -6,6 +6,7 @@
 // values, D values of a head, V vocabulary. Between parts, x is the residual and the last member.
 // SPDX-License-Identifier: Apache-2.0
 #include "architectures/attention.h"
+#include "architectures/document_attention.h"
 #include "architectures/language.h"
 #include "architectures/rotary.h"
 #include "architectures/transformer.h"
@@ -86,6 +87,7 @@ ChainModel make_llama(const LlamaSpec& spec) {
                    .input_size = spec.context,
                    .classes = spec.vocabulary,
                    .takes_masked_targets = true,
+                   .isolates_documents = true,
                    .gives_logits = true};
   model.layers.push_back(
       layer_of("embedding", "embedding", 4 * T * C,
@@ -214,7 +216,11 @@ std::optional<Angles> angles_for(const at::Tensor& x_BTC, const LlamaSpec& spec,
   if (!spec.is_rotated(block)) return std::nullopt;
   const at::ScalarType type = of_weights == at::kBFloat16 ? at::kFloat : of_weights;
   const std::int64_t first = around.past == nullptr ? 0 : around.past->tokens();
-  return angles(first, x_BTC.size(1), rotation_of(spec, block), x_BTC.options().dtype(type));
+  Angles of = angles(first, x_BTC.size(1), rotation_of(spec, block), x_BTC.options().dtype(type));
+  const std::vector<std::int64_t>& documents = around.context.documents;
+  if (documents.empty()) return of;
+  return Angles{.cos_T1I = by_position(of.cos_T1I, documents),
+                .sin_T1I = by_position(of.sin_T1I, documents)};
 }
 
 Part qkv(const PartBuilder& build, const LlamaSpec& spec, int block) {

@@ -12,6 +12,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <numeric>
 #include <utility>
 
 namespace trireme::model {
@@ -28,6 +30,11 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tens
 }  // namespace
 
 Values PartsLayer::forward(const Values& input, const Context& context) {
+  const std::vector<std::int64_t>& documents = context.documents;
+  if (!documents.empty())
+    ensure(std::accumulate(documents.begin(), documents.end(), std::int64_t{0}) ==
+               input[0].size(0) * input[0].size(1),
+           "documents fill their rows");
   Values values = input;
   for (const Part& part : parts_) values = part(std::move(values), {.context = context});
   return values;

@@ -79,6 +79,9 @@ Angles angles(std::int64_t first, std::int64_t tokens, const Rotation& rotation,
 
 at::Tensor turned(const at::Tensor& x, std::int64_t heads, const Angles& by) {
   const std::int64_t half = by.cos_T1I.size(2), width = x.size(2) / heads;
+  if (by.cos_T1I.size(0) != x.size(1))  // each token has angles of its own
+    return turned(x.flatten(0, 1).unsqueeze(0), heads, by)
+        .view({x.size(0), x.size(1), heads, width});
   if (2 * half < width) {
     const at::Tensor x_BTHD = x.unflatten(2, at::IntArrayRef{heads, width});
     const at::Tensor first = turned(x_BTHD.narrow(3, 0, 2 * half).flatten(2), heads, by);

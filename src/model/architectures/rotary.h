@@ -27,7 +27,7 @@ struct Rotation {
 /// The rotation in block number `block`.
 Rotation rotation_of(const config::LlamaSpec& spec, int block);
 
-/// Cosine and sine of position x speed.
+/// Cosine and sine of position x speed: of T positions, or of those of all B x T tokens.
 struct Angles {
   at::Tensor cos_T1I, sin_T1I;
 };

@@ -326,7 +326,14 @@ model::Context Executor::context_of(const Action& action) {
   return {.generator = generator_,
           .training = run_.training,
           .target = target == run_.targets.end() ? model::Values{} : target->second,
+          .documents = documents_of(action.micro_batch),
           .lean_tapes = options_.lean_tapes};
+}
+
+const std::vector<std::int64_t>& Executor::documents_of(int micro_batch) {
+  const auto [place, is_new] = run_.documents.try_emplace(micro_batch);
+  if (is_new && run_.feed->documents) place->second = run_.feed->documents(micro_batch);
+  return place->second;
 }
 
 }  // namespace trireme::runtime

@@ -40,6 +40,8 @@ namespace trireme::runtime {
 struct Feed {
   std::function<model::Values(int micro_batch)> input;
   std::function<model::Values(int micro_batch)> target;
+  /// model::Context::documents. May be empty: each row is one text.
+  std::function<std::vector<std::int64_t>(int micro_batch)> documents = {};
   /// Called once all work of a run is queued on the device, which may still be busy: to load what
   /// the next run needs. May be empty.
   std::function<void()> meanwhile = {};
@@ -112,7 +114,8 @@ class Executor {
     std::set<ValueStore::Key> moving_tapes = {};  ///< tapes that the program moves
     std::set<ValueStore::Key> retaped = {};       ///< forwards with early-stop recomputation
     ValueStore values = {};
-    std::map<ValueStore::Key, model::Values> targets = {};  ///< by the layer that uses them
+    std::map<ValueStore::Key, model::Values> targets = {};    ///< by the layer that uses them
+    std::map<int, std::vector<std::int64_t>> documents = {};  ///< by micro-batch
     /// Forwards that ran once: the next one is a recomputation.
     std::set<ValueStore::Key> ran = {};
     std::map<ValueStore::Key, model::Outline> outlines = {};  ///< for early-stop recomputation
@@ -172,6 +175,7 @@ class Executor {
     return model::in_layer(layer, parts_.stage.layer_name(layer), parts_.stage.layer(layer), body);
   }
   model::Context context_of(const Action& action);
+  const std::vector<std::int64_t>& documents_of(int micro_batch);
   const model::Values& input_of(const Action& action) const {
     return run_.values.output({action.layer - 1, action.micro_batch});
   }
