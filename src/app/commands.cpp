@@ -248,9 +248,10 @@ void add_plan_places(CLI::App& command, PlanArguments& arguments) {
 
 void add_plan_graph(CLI::App& command, PlanArguments& arguments) {
   command
-      .add_option("--time-limit", arguments.time_limit,
-                  "With --graph: seconds after which the best schedule so far is taken; with "
-                  "--pareto for each of its plans")
+      .add_option(
+          "--time-limit", arguments.time_limit,
+          "With --graph: seconds after which the best schedules so far are taken, for the whole "
+          "command")
       ->check(CLI::Range(0.001, 1e6))
       ->capture_default_str();
   command.add_flag("--compact", arguments.compact,

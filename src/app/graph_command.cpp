@@ -2,6 +2,7 @@
 #include "graph_command.h"
 
 #include "exit_code.h"
+#include "patience.h"
 #include "trade_off_command.h"
 
 #include "trireme/chain/platform.h"
@@ -40,26 +41,40 @@ graph::Problem problem_of(const std::string& graph, const std::string& platform,
   return graph::problem_of(graph::load_graph(graph), rank, lanes);
 }
 
-/// The fastest schedule whatever the deadline; nothing where none fits.
-std::optional<poet::Solution> fastest(graph::Problem problem, poet::Freedom freedom,
-                                      const std::string& solver) {
-  problem.deadline = Seconds(std::numeric_limits<double>::infinity());
-  freedom.objective = poet::Objective::kTime;
-  poet::Result result = poet::solve(solver, problem, freedom);
-  auto* const found = std::get_if<poet::Solution>(&result);
-  return found == nullptr ? std::nullopt : std::optional(std::move(*found));
+/// Share of the time for the fastest step, where a deadline is a factor of it.
+constexpr double kFastestShare = 0.5;
+
+/// Says what takes so long.
+std::string words_of(const PlanArguments& arguments, const std::string& solver,
+                     const graph::Problem& problem) {
+  return concat("planning ", visible(problem.graph.name), " by ", solver, ", for at most ",
+                to_text(Seconds(arguments.time_limit)), " (--time-limit) ...");
 }
 
-/// Sets the deadline. A factor is of the fastest step, whose schedule the solver then begins with.
-void take_deadline(const PlanArguments& arguments, const std::string& solver,
-                   graph::Problem& problem, poet::Freedom& freedom) {
+/// The fastest schedule whatever the deadline, in `share` of the time.
+poet::Result fastest(graph::Problem problem, poet::Freedom freedom, const std::string& solver,
+                     double share) {
+  problem.deadline = Seconds(std::numeric_limits<double>::infinity());
+  freedom.objective = poet::Objective::kTime;
+  freedom.limit = freedom.limit.part(share);
+  return poet::solve(solver, problem, freedom);
+}
+
+/// The answer by a deadline, of which a factor is of the fastest step: its schedule is then what
+/// the solver begins with. Sets the problem's deadline.
+poet::Result answer(const PlanArguments& arguments, const std::string& solver,
+                    graph::Problem& problem, poet::Freedom freedom) {
   const partition::Deadline deadline = goal_of(arguments).deadline;
   problem.deadline = deadline.time;
-  if (std::isinf(deadline.factor)) return;
-  std::optional<poet::Solution> found = fastest(problem, freedom, solver);
-  if (!found) return;  // then the solver says why
+  if (std::isinf(deadline.factor)) return poet::solve(solver, problem, freedom);
+  poet::Result first = fastest(problem, freedom, solver, kFastestShare);
+  auto* const found = std::get_if<poet::Solution>(&first);
+  if (found == nullptr) return first;
   problem.deadline = deadline.of(found->outcome.time);
+  const bool is_done = freedom.objective == poet::Objective::kTime && deadline.factor >= 1;
+  if (is_done) return first;
   freedom.start = std::move(found->schedule);
+  return poet::solve(solver, problem, freedom);
 }
 
 /// graph::Plan::gap.
@@ -99,17 +114,17 @@ int give(const PlanArguments& arguments, const graph::Problem& problem, poet::Ob
 
 int give_up(const graph::Problem& problem, const poet::Infeasible& why, const std::string& solver,
             double limit) {
+  const bool has_deadline = !std::isinf(problem.deadline.count());
   std::cerr << "trireme: no schedule of " << visible(problem.graph.name) << " within "
             << to_text(problem.memory);
-  if (!std::isinf(problem.deadline.count()))
-    std::cerr << " ends by " << report::time_text(problem.deadline);
+  if (has_deadline) std::cerr << " ends by " << report::time_text(problem.deadline);
   if (!why.is_proven) std::cerr << " was found";
   if (!why.where.empty()) std::cerr << ": " << why.where;
   std::vector<std::string> ways;
   if (why.least_time > problem.deadline)
     ways.push_back(concat("--deadline ", io::time_of_at_least(why.least_time), " or later"));
-  if (why.least_memory > problem.memory)
-    ways.push_back(concat("--memory ", io::size_of_at_least(why.least_memory)));
+  const Bytes memory = has_deadline ? why.memory_in_time : why.least_memory;
+  if (memory > problem.memory) ways.push_back(concat("--memory ", io::size_of_at_least(memory)));
   const bool is_exact = solver.starts_with("poet") && solver != "poet_chain";
   if (!why.is_proven)
     ways.push_back(is_exact ? "--time-limit more than " + to_text(Seconds(limit))
@@ -122,13 +137,14 @@ int give_up(const graph::Problem& problem, const poet::Infeasible& why, const st
 /// Deadlines of a trade-off between the fastest schedule and that of least energy.
 constexpr int kDeadlines = 10;
 
-/// What a trade-off shows of a schedule.
-plan::Plan shown(const poet::Solution& solution) {
+/// What a trade-off shows of a schedule that was searched for this objective.
+plan::Plan shown(const poet::Solution& solution, poet::Objective objective) {
   const graph::Outcome& outcome = solution.outcome;
   plan::Plan plan;
-  plan.solver = outcome.offloaded > Bytes(0)
-                    ? concat(solution.solver, ", copies ", to_text(outcome.offloaded))
-                    : solution.solver;
+  plan.solver = solution.solver;
+  if (outcome.offloaded > Bytes(0)) plan.solver += ", copies " + to_text(outcome.offloaded);
+  const std::optional<double> gap = gap_of(solution, objective);
+  if (gap && *gap > 0) plan.solver += ", gap " + report::percent_text(*gap);
   plan.step = outcome.time;
   plan.energy = outcome.energy();
   plan.recompute = outcome.recompute;
@@ -146,33 +162,50 @@ std::vector<plan::Plan> front_of(std::vector<plan::Plan> plans) {
   return front;
 }
 
-/// Least energy for deadlines from the fastest step to that of the least energy of all.
-int trade_off_graph(const PlanArguments& arguments, const std::string& solver,
-                    graph::Problem problem, poet::Freedom freedom) {
-  const std::optional<poet::Solution> first = fastest(problem, freedom, solver);
-  if (first) problem.deadline = goal_of(arguments).deadline.of(first->outcome.time);
+/// Least energy for deadlines from the fastest step to that of the least energy of all, each with
+/// the same share of the time. Where nothing fits, sets the problem's deadline and says why.
+std::variant<std::vector<plan::Plan>, poet::Infeasible> trade_off_graph(
+    const PlanArguments& arguments, const std::string& solver, graph::Problem& problem,
+    poet::Freedom freedom) {
+  const poet::TimeLimit all = freedom.limit;
+  const poet::Result quick = fastest(problem, freedom, solver, 1.0 / (kDeadlines + 2));
+  const auto* const first = std::get_if<poet::Solution>(&quick);
+  if (first == nullptr) return std::get<poet::Infeasible>(quick);
+  problem.deadline = goal_of(arguments).deadline.of(first->outcome.time);
   freedom.objective = poet::Objective::kEnergy;
-  if (first) freedom.start = first->schedule;
+  freedom.start = first->schedule;
+  freedom.limit = all.part(1.0 / (kDeadlines + 1));
   const poet::Result result = poet::solve(solver, problem, freedom);
-  if (const auto* const why = std::get_if<poet::Infeasible>(&result))
-    return give_up(problem, *why, solver, arguments.time_limit);
+  if (const auto* const why = std::get_if<poet::Infeasible>(&result)) return *why;
   const auto& leanest = std::get<poet::Solution>(result);
   if (leanest.outcome.energy() <= Joules(0))
     throw InputError(
         "--pareto: neither the graph nor the platform says what energy costs; see "
         "docs/graphs.md");
-  std::vector<plan::Plan> plans{shown(leanest)};
-  if (first) plans.push_back(shown(*first));
-  for (int k = 0; first && k < kDeadlines; ++k) {
+  std::vector<plan::Plan> plans{shown(leanest, poet::Objective::kEnergy),
+                                shown(*first, poet::Objective::kTime)};
+  for (int k = 0; k < kDeadlines; ++k) {
     const Seconds begin = first->outcome.time, end = leanest.outcome.time;
     problem.deadline = begin + (end - begin) * (static_cast<double>(k) / kDeadlines);
+    freedom.limit = all.part(1.0 / (kDeadlines - k));
     const poet::Result one = poet::solve(solver, problem, freedom);
     const auto* const solution = std::get_if<poet::Solution>(&one);
     if (solution == nullptr) continue;
-    plans.push_back(shown(*solution));
+    plans.push_back(shown(*solution, poet::Objective::kEnergy));
     freedom.start = solution->schedule;
   }
-  return give_trade_off(arguments, front_of(std::move(plans)), problem.graph.name);
+  return front_of(std::move(plans));
+}
+
+int give_trade_off_of_graph(const PlanArguments& arguments, const std::string& solver,
+                            graph::Problem problem, const poet::Freedom& freedom) {
+  const auto found = [&] {
+    const Patience patience(words_of(arguments, solver, problem));
+    return trade_off_graph(arguments, solver, problem, freedom);
+  }();
+  if (const auto* const why = std::get_if<poet::Infeasible>(&found))
+    return give_up(problem, *why, solver, arguments.time_limit);
+  return give_trade_off(arguments, std::get<std::vector<plan::Plan>>(found), problem.graph.name);
 }
 
 }  // namespace
@@ -186,9 +219,12 @@ int plan_graph(const PlanArguments& arguments) {
                           ? poet::Objective::kEnergy
                           : poet::Objective::kTime;
   freedom.limit = Seconds(arguments.time_limit);
-  if (arguments.pareto) return trade_off_graph(arguments, solver, std::move(problem), freedom);
-  take_deadline(arguments, solver, problem, freedom);
-  const poet::Result result = poet::solve(solver, problem, freedom);
+  if (arguments.pareto)
+    return give_trade_off_of_graph(arguments, solver, std::move(problem), freedom);
+  const poet::Result result = [&] {
+    const Patience patience(words_of(arguments, solver, problem));
+    return answer(arguments, solver, problem, freedom);
+  }();
   if (const auto* const why = std::get_if<poet::Infeasible>(&result))
     return give_up(problem, *why, solver, arguments.time_limit);
   return give(arguments, problem, freedom.objective, std::get<poet::Solution>(result));

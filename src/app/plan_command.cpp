@@ -4,6 +4,7 @@
 #include "choose.h"
 #include "exit_code.h"
 #include "graph_command.h"
+#include "patience.h"
 #include "shape_command.h"
 #include "sweep.h"
 #include "trade_off_command.h"
@@ -42,6 +43,7 @@ Question read_question(const PlanArguments& arguments);
 chain::Platform read_platform(const PlanArguments& arguments);
 /// The fastest plan of all solvers, for one stage; prints every solver's result.
 partition::Answer answer_of_all(const PlanArguments& arguments, const Question& question);
+partition::Explained planned_for(const PlanArguments& arguments, const Question& question);
 
 /// Chooses stages, replicas and micro-batches first.
 int plan_for_ranks(const PlanArguments& arguments);
@@ -77,7 +79,7 @@ int plan(const PlanArguments& arguments) {
   if (arguments.solver == "all")
     return give(arguments, question, {answer_of_all(arguments, question), {}});
   if (arguments.pareto) return trade_off(arguments, question);
-  return give(arguments, question, partition::plan_for(question, goal_of(arguments)));
+  return give(arguments, question, planned_for(arguments, question));
 }
 
 std::optional<Bytes> memory_of(const PlanArguments& arguments) {
@@ -159,11 +161,22 @@ Question read_question(const PlanArguments& arguments) {
   return question;
 }
 
+partition::Explained planned_for(const PlanArguments& arguments, const Question& question) {
+  const Patience patience(concat("planning ", question.chain.length(), " layers ..."));
+  return partition::plan_for(question, goal_of(arguments));
+}
+
 /// The goal's plan of a shape, where the goal is not the shape's own: the fastest step.
 partition::Explained plan_of_shape(const PlanArguments& arguments, const Question& question,
                                    const partition::Answer& fastest) {
-  if (has_goal(arguments)) return partition::plan_for(question, goal_of(arguments));
+  if (has_goal(arguments)) return planned_for(arguments, question);
   return arguments.why ? partition::explained_plan(question) : partition::Explained{fastest, {}};
+}
+
+partition::ShapeAnswer shape_of(const PlanArguments& arguments,
+                                const partition::ShapeQuestion& question) {
+  const Patience patience(concat("planning shapes for up to ", arguments.ranks, " ranks ..."));
+  return partition::choose_shape(question);
 }
 
 int plan_for_ranks(const PlanArguments& arguments) {
@@ -174,7 +187,7 @@ int plan_for_ranks(const PlanArguments& arguments) {
   const std::optional<Bytes> given = memory_of(arguments);
   for (chain::RankSpec& rank : platform.ranks) rank.memory = given.value_or(rank.memory);
   const partition::ShapeQuestion question = shape_question(arguments, std::move(platform));
-  const partition::ShapeAnswer answer = partition::choose_shape(question);
+  const partition::ShapeAnswer answer = shape_of(arguments, question);
   (arguments.json ? std::cerr : std::cout)
       << partition::to_text(answer)
       << "\nTimes and bytes of other sizes than the measured one are in proportion to the size of "

@@ -27,7 +27,7 @@ struct PlanArguments {
   std::string objective = "time";       ///< a name of partition::Objective
   std::string deadline = "none";        ///< as partition::deadline_of() reads it
   bool pareto = false;
-  double time_limit = 60;  ///< seconds, of the solver of a graph
+  double time_limit = 60;  ///< seconds, of all searches for a graph
   bool compact = false;    ///< the schedule of a graph alone
   std::string output, report;
   bool json = false;

@@ -2,6 +2,7 @@
 #include "trade_off_command.h"
 
 #include "exit_code.h"
+#include "patience.h"
 
 #include "trireme/core/text.h"
 #include "trireme/core/visible.h"
@@ -14,7 +15,10 @@
 namespace trireme::app {
 
 int trade_off(const PlanArguments& arguments, const partition::Question& question) {
-  const partition::Traded traded = partition::trade_off(question, goal_of(arguments).deadline);
+  const partition::Traded traded = [&] {
+    const Patience patience("planning for several prices of time, copies and clocks ...");
+    return partition::trade_off(question, goal_of(arguments).deadline);
+  }();
   if (const auto* why = std::get_if<plan::Infeasible>(&traded.fastest.answer))
     return give_up(arguments, question, *why);
   return give_trade_off(arguments, traded.plans, question.chain.name);

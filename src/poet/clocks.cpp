@@ -67,10 +67,20 @@ void Clocks::leave(int node, int stays) {
 }
 
 void Clocks::end() {
-  const double price =
-      question_.aim == Aim::kTime ? scale_.objective : scale_.objective * problem_.idle.count();
-  const int end = milp_.column({price / scale_.second, 0, horizon_, false});
+  const int end = milp_.column({price() / scale_.second, 0, horizon_, false});
   for (const int clock : {now_, in_free_, out_free_}) after(end, clock);
+}
+
+double Clocks::price() const {
+  switch (question_.aim) {
+    case Aim::kEnergy:
+      return scale_.objective * problem_.idle.count();
+    case Aim::kTime:
+      return scale_.objective;
+    case Aim::kMemory:
+      return 0;
+  }
+  return 0;
 }
 
 // A column of -1 is one that is always 1.

@@ -31,6 +31,8 @@ class Clocks {
     int out = -1, left = -1;  ///< whether it is copied out; clock: when that has ended
   };
 
+  /// Of a second.
+  double price() const;
   int clock() { return milp_.column({0, 0, horizon_, false}); }
   /// later >= earlier + duration x column
   void after(int later, int earlier, double duration = 0, int column = -1);

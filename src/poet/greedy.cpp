@@ -99,6 +99,7 @@ Result solve_greedy(const Problem& problem, const Freedom& freedom) {
     const bool is_proven = problem.memory > Bytes(0) && most.bytes > problem.memory;
     return Infeasible{.is_proven = is_proven,
                       .node = most.node,
+                      .least_time = least_time(solve_greedy, problem, freedom),
                       .where = concat("greedy finds no schedule within ", to_text(problem.memory),
                                       "; ", problem.graph.node(most.node).name, " needs ",
                                       to_text(most.bytes), " with its inputs")};
@@ -140,7 +141,7 @@ bool Tasting::attempt(const Taste& taste) {
 void Tasting::vary() {
   std::mt19937 random(1);
   const std::size_t nodes = problem_.graph.nodes.size();
-  for (int trial = 0; trial < kTrials; ++trial) {
+  for (int trial = 0; trial < kTrials && !freedom_.limit.is_over(); ++trial) {
     Taste taste = best_taste_;
     for (int k = 0; k < 3; ++k) {
       taste.weights[random() % nodes] = std::exp2(static_cast<double>(random() % 17) - 8);

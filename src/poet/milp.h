@@ -41,15 +41,17 @@ struct Milp {
 };
 
 struct MilpLimits {
-  Seconds time{600};
-  double gap = 1e-6;  ///< relative, of best and bound
+  TimeLimit time = Seconds(600);  ///< HiGHS looks at it now and then: it may take seconds more for
+                                  ///< programs of a million factors, and begins none without time
+  double gap = 1e-6;              ///< relative, of best and bound
 };
 
 struct MilpResult {
   bool is_infeasible = false;   ///< proven
   bool is_optimal = false;      ///< proven, within the gap
   std::vector<double> columns;  ///< of the best; empty if none was found
-  double objective = 0, bound = 0;
+  double objective = 0;
+  double bound = -kUnbounded;
 };
 
 /// In a build with HiGHS (has_highs()), with one thread, without output. `start`: columns with

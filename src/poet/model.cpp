@@ -61,14 +61,18 @@ class Builder {
   std::optional<Clocks> clocks_{};
 };
 
+/// By node: nothing that alone costs more than the excess is in a schedule of interest.
+std::vector<bool> may_be_made_again(const Problem& problem, const Question& question);
+bool may_be_copied(const Problem& problem, const Question& question, int node);
+
 /// Adds `more` times `factor`.
 void add(Terms& terms, const Terms& more, double factor);
 
 // Only where time counts.
 bool has_clocks(const Problem& problem, const Question& question) {
-  if (problem.lanes == Lanes::kInTurn || question.aim == Aim::kMemory) return false;
-  return question.aim == Aim::kTime || problem.idle > Watts(0) ||
-         problem.deadline.count() < kUnbounded;
+  if (problem.lanes == Lanes::kInTurn) return false;
+  const bool is_idle_paid = question.aim == Aim::kEnergy && problem.idle > Watts(0);
+  return question.aim == Aim::kTime || is_idle_paid || problem.deadline.count() < kUnbounded;
 }
 
 }  // namespace
@@ -90,7 +94,7 @@ Builder::Builder(const Problem& problem, const Question& question)
     : problem_(problem),
       question_(question),
       scale_(scale_of(problem, question)),
-      steps_(problem.graph, question.may_recompute),
+      steps_(problem.graph, may_be_made_again(problem, question)),
       here_(problem.graph.nodes.size()),
       out_(problem.graph.nodes.size(), -1) {
   model_.aim = question.aim;
@@ -104,7 +108,7 @@ Model Builder::build() && {
   for (int t = 0; t < steps_.count(); ++t) step(t);
   limit_offload();
   if (clocks_) clocks_->end();
-  if (is_in_turn() && question_.aim != Aim::kMemory) limit_time();
+  if (is_in_turn()) limit_time();
   return std::move(model_);
 }
 
@@ -132,7 +136,7 @@ void Builder::place(int t, int node) {
   std::vector<int> arrivals;
   for (const int input : inputs) {
     if (can_copy(input)) arrivals.push_back(read(t, input, node));
-    if (question_.may_recompute && steps_.is_source(input)) {
+    if (steps_.is_source(input) && steps_.may_be_made_again(input)) {
       arrivals.push_back(make_source(t, input, node));
     }
   }
@@ -228,8 +232,10 @@ void Builder::leave(int t, int node, int place) {
 
 void Builder::copy_out(int node) {
   const Bytes size = problem_.graph.node(node).bytes;
-  const bool is_possible = question_.may_copy && size > Bytes(0) && size <= problem_.capacity;
-  if (!is_possible || !steps_.is_useful(node + 1, node)) return;
+  const bool is_possible = size > Bytes(0) && size <= problem_.capacity;
+  if (!is_possible || !may_be_copied(problem_, question_, node) ||
+      !steps_.is_useful(node + 1, node))
+    return;
   const NodeCost& cost = problem_.cost(node);
   const int column = milp_.binary(price_of_copy(cost.out_energy, cost.out));
   out_[static_cast<std::size_t>(node)] = column;
@@ -267,6 +273,25 @@ double Builder::price_of_compute(const NodeCost& cost) const {
   if (question_.aim != Aim::kEnergy) return price_of_copy(cost.energy, cost.time);
   const Joules idle = is_in_turn() ? Joules(0) : problem_.idle * cost.time;
   return scale_.objective * (cost.energy - idle).count();
+}
+
+std::vector<bool> may_be_made_again(const Problem& problem, const Question& question) {
+  std::vector<bool> may;
+  for (const NodeCost& cost : problem.costs) {
+    const double least = question.aim == Aim::kTime ? cost.time.count() : cost.energy.count();
+    may.push_back(question.may_recompute &&
+                  (question.aim == Aim::kMemory || least <= question.excess));
+  }
+  return may;
+}
+
+// Out, and at least once in; beside compute copies may take no time of the step.
+bool may_be_copied(const Problem& problem, const Question& question, int node) {
+  if (!question.may_copy || question.aim == Aim::kMemory) return question.may_copy;
+  const NodeCost& cost = problem.cost(node);
+  const Seconds time = problem.lanes == Lanes::kInTurn ? cost.out + cost.in : Seconds(0);
+  const Joules energy = cost.out_energy + cost.in_energy + problem.idle * time;
+  return (question.aim == Aim::kTime ? time.count() : energy.count()) <= question.excess;
 }
 
 void add(Terms& terms, const Terms& more, double factor) {

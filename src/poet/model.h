@@ -52,7 +52,9 @@ struct Question {
   Aim aim = Aim::kEnergy;
   bool may_recompute = true;
   bool may_copy = true;
-  Seconds horizon{0};  ///< with lanes beside compute: no schedule of interest takes longer
+  Seconds horizon{0};          ///< with lanes beside compute: no schedule of interest takes longer
+  double excess = kUnbounded;  ///< joules or seconds: no schedule of interest costs more in
+                               ///< addition to every node once
 };
 
 /// With as few integer columns as there can be: the best schedules of it are whole all the same.

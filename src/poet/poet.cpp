@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace trireme::poet {
 namespace {
@@ -19,6 +20,11 @@ using graph::Schedule;
 /// Share of the time for the program in which what stays in memory is no integer column. Where that
 /// does not do, integer columns make a better bound.
 constexpr double kFirstShare = 0.03;
+/// Share of the time for schedules to begin with, which mostly take milliseconds.
+constexpr double kQuickShare = 0.2;
+/// Share of the time for the question where it begins with no schedule: the rest is for why there
+/// may be none.
+constexpr double kShareWithoutStart = 0.5;
 
 /// An answer to a question; without a schedule none was found.
 struct Answer {
@@ -37,8 +43,10 @@ bool is_better(const Problem& problem, const Schedule& schedule, const Schedule&
 double value_of(const graph::Outcome& outcome, Aim aim);
 Solution solution_of(const Problem& problem, const Freedom& freedom, const Answer& answer);
 Infeasible why_not(const Problem& problem, const Freedom& freedom, bool is_proven);
+double excess_of(const Problem& problem, const std::optional<Schedule>& schedule, Aim aim);
 Seconds horizon_of(const Problem& problem, const std::optional<Schedule>& start, Aim aim);
-Bytes least_memory(const Problem& problem, const Freedom& freedom);
+Bytes least_memory(const Problem& problem, const Freedom& freedom, TimeLimit limit);
+Bytes memory_by_program(Problem problem, const Freedom& freedom, TimeLimit limit);
 std::string words_of(const Problem& problem, const Infeasible& why);
 
 }  // namespace
@@ -52,7 +60,7 @@ Result solve_poet(const Problem& problem, const Freedom& freedom) {
   if (auto solution = without_search(problem, freedom)) return *std::move(solution);
   const bool is_too_wide =
       problem.memory > Bytes(0) && widest(problem.graph).bytes > problem.memory;
-  if (is_too_wide) return why_not(problem, freedom, true);
+  if (is_too_wide || is_too_early(problem)) return why_not(problem, freedom, true);
   const Aim aim = freedom.objective == Objective::kEnergy ? Aim::kEnergy : Aim::kTime;
   const Answer answer = ask(problem, freedom, aim);
   if (!answer.schedule) return why_not(problem, freedom, answer.is_infeasible);
@@ -66,18 +74,24 @@ Answer ask(const Problem& problem, const Freedom& freedom, Aim aim) {
   const Question question{.aim = aim,
                           .may_recompute = freedom.may_recompute,
                           .may_copy = freedom.may_copy,
-                          .horizon = horizon_of(problem, answer.schedule, aim)};
+                          .horizon = horizon_of(problem, answer.schedule, aim),
+                          .excess = excess_of(problem, answer.schedule, aim)};
   Model model = model_of(problem, question);
-  attempt(problem, model, {freedom.limit * kFirstShare, freedom.gap}, answer);
+  const TimeLimit limit = answer.schedule ? freedom.limit : freedom.limit.part(kShareWithoutStart);
+  attempt(problem, model, {limit.part(kFirstShare), freedom.gap}, answer);
   if (!answer.is_optimal && !answer.is_infeasible) {
     make_whole(model);
-    attempt(problem, model, {freedom.limit * (1 - kFirstShare), freedom.gap}, answer);
+    attempt(problem, model, {limit, freedom.gap}, answer);
   }
   return answer;
 }
 
 std::optional<Schedule> start_for(const Problem& problem, const Freedom& freedom) {
-  if (!freedom.start) return quick_schedule(problem, freedom);
+  if (!freedom.start) {
+    Freedom quick = freedom;
+    quick.limit = freedom.limit.part(kQuickShare);
+    return quick_schedule(problem, quick);
+  }
   const graph::Replayed replayed = replay(problem, *freedom.start);
   const bool fits = !replayed.fault && is_in_time(problem, replayed.outcome);
   return fits ? freedom.start : std::nullopt;
@@ -149,6 +163,14 @@ Solution solution_of(const Problem& problem, const Freedom& freedom, const Answe
                   .bound = std::min(value_of(outcome, freedom.objective), bound)};
 }
 
+// By how much a schedule costs more than every node once: what a better one may cost in addition.
+double excess_of(const Problem& problem, const std::optional<Schedule>& schedule, Aim aim) {
+  if (!schedule || aim == Aim::kMemory) return kUnbounded;
+  const Objective objective = aim == Aim::kEnergy ? Objective::kEnergy : Objective::kTime;
+  const double value = value_of(replay(problem, *schedule).outcome, aim);
+  return value - least_value(problem, objective) + kRounding * value;
+}
+
 // Twice the time of the start, if less is asked for. Else that of a schedule that does everything
 // that a program can say, one after the other.
 Seconds horizon_of(const Problem& problem, const std::optional<Schedule>& start, Aim aim) {
@@ -164,36 +186,43 @@ Seconds horizon_of(const Problem& problem, const std::optional<Schedule>& start,
 
 Infeasible why_not(const Problem& problem, const Freedom& freedom, bool is_proven) {
   Infeasible why{.is_proven = is_proven, .node = widest(problem.graph).node};
-  why.least_memory = least_memory(problem, freedom);
+  why.least_memory = least_memory(problem, freedom, freedom.limit.part(1.0 / 3));
   if (problem.memory == Bytes(0) || why.least_memory <= problem.memory) {
-    why.least_time = least_time(solve_poet, problem, freedom);
+    Freedom fastest = freedom;
+    fastest.limit = freedom.limit.part(1.0 / 2);
+    why.least_time = least_time(solve_poet, problem, fastest);
   }
+  if (has_deadline(problem) && !is_too_early(problem))
+    why.memory_in_time = memory_by_program(problem, freedom, freedom.limit);
   why.where = words_of(problem, why);
   return why;
 }
 
 // With room for all of them outside, every value can be outside whenever it is not used.
-Bytes least_memory(const Problem& problem, const Freedom& freedom) {
+Bytes least_memory(const Problem& problem, const Freedom& freedom, TimeLimit limit) {
   Bytes all{0};
   for (const graph::Node& node : problem.graph.nodes) all += node.bytes;
   if (freedom.may_copy && all <= problem.capacity) return widest(problem.graph).bytes;
-  Problem unlimited = problem;
-  unlimited.memory = Bytes(0);
-  unlimited.deadline = Problem{}.deadline;
+  Problem patient = problem;
+  patient.deadline = Problem{}.deadline;
+  return memory_by_program(std::move(patient), freedom, limit);
+}
+
+// Of all schedules that end by the deadline.
+Bytes memory_by_program(Problem problem, const Freedom& freedom, TimeLimit limit) {
+  problem.memory = Bytes(0);
   Freedom exact = freedom;
   exact.start = graph::keep_all(problem.graph);
   exact.gap = 0;
-  const Answer answer = ask(unlimited, exact, Aim::kMemory);
-  return answer.schedule ? replay(unlimited, *answer.schedule).outcome.peak : Bytes(0);
+  exact.limit = limit;
+  const Answer answer = ask(problem, exact, Aim::kMemory);
+  return answer.schedule ? replay(problem, *answer.schedule).outcome.peak : Bytes(0);
 }
 
 std::string words_of(const Problem& problem, const Infeasible& why) {
   const std::string& node = problem.graph.node(why.node).name;
   const Bytes needed = widest(problem.graph).bytes;
-  if (why.least_time > problem.deadline) {
-    return concat("the deadline of ", to_text(problem.deadline), " is ",
-                  to_text(why.least_time - problem.deadline), " too early");
-  }
+  if (why.least_time > problem.deadline) return words_of_deadline(problem, why.least_time);
   if (problem.memory == Bytes(0) || why.least_memory <= problem.memory) {
     return "none was found within the time limit of the solver";
   }

@@ -133,7 +133,10 @@ ChainSearch::ChainSearch(const Problem& problem, const Freedom& freedom, Links l
 
 std::optional<Solution> ChainSearch::run() {
   if (links_.layers == 0) return std::nullopt;
-  for (const ChainQuestion& question : questions()) look(question);
+  for (const ChainQuestion& question : questions()) {
+    look(question);
+    if (freedom_.limit.is_over()) break;
+  }
   if (!best_) return std::nullopt;
   const graph::Outcome outcome = replay(problem_, *best_).outcome;
   return Solution{
@@ -214,7 +217,7 @@ std::optional<ChainQuestion> ChainSearch::at_deadline(ChainQuestion question, co
   const auto value = [&](const Label& label) {
     return label.cost.value + question.price.outside * label.cost.outside;
   };
-  for (int k = 0; k < kCorners; ++k) {
+  for (int k = 0; k < kCorners && !freedom_.limit.is_over(); ++k) {
     question.price.time = (value(*early) - value(late)) / (late.cost.time - early->cost.time);
     const std::optional<Label> label = ask(question);
     if (!label || label->price >= question.price.of(late.cost) * (1 - kSlack)) break;
@@ -239,7 +242,7 @@ double ChainSearch::proven(const ChainQuestion& question, const Label& cheapest)
 
 void ChainSearch::look_inside(ChainQuestion question, double bound) {
   const double gap = std::min(least_ - bound, kWidest * std::abs(bound));
-  if (gap <= kSlack * std::abs(bound)) return;
+  if (gap <= kSlack * std::abs(bound) || freedom_.limit.is_over()) return;
   question.screen.excess = gap * (1 + kSlack);
   question.screen.most = most_labels(true);
   ask_all(question);
@@ -286,8 +289,7 @@ Infeasible why_not(const Problem& problem, const Freedom& freedom, const Links& 
     why.least_time = least_time(solve_poet_chain, problem, freedom);
   }
   if (why.least_time > problem.deadline) {
-    why.where = concat("the deadline of ", to_text(problem.deadline), " is ",
-                       to_text(why.least_time - problem.deadline), " too early");
+    why.where = words_of_deadline(problem, why.least_time);
   } else {
     why.where =
         concat("poet_chain finds no schedule within ", to_text(problem.memory), "; with ",

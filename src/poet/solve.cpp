@@ -17,6 +17,9 @@ namespace {
 
 using graph::Problem;
 
+/// Memories that are tried for one with which a schedule is in time.
+constexpr int kHalvings = 12;
+
 struct Solver {
   std::string_view name;
   Result (*solve)(const Problem& problem, const Freedom& freedom);
@@ -31,6 +34,7 @@ constexpr Solver kSolvers[] = {
     {"poet_chain", solve_poet_chain},    {"poet", solve_poet},
     {"poet_recompute", solve_recompute}, {"poet_offload", solve_offload}};
 
+Bytes memory_in_time(const Solver& solver, const Problem& problem, const Freedom& freedom);
 void verify(const Problem& problem, const Solution& solution);
 
 }  // namespace
@@ -58,6 +62,8 @@ Result solve(std::string_view solver, const Problem& problem, const Freedom& fre
     solution->solver = solver;
     solution->took = to_seconds(std::chrono::steady_clock::now() - start);
     verify(problem, *solution);
+  } else if (auto& why = std::get<Infeasible>(result); why.memory_in_time == Bytes(0)) {
+    why.memory_in_time = memory_in_time(*found, problem, freedom);
   }
   return result;
 }
@@ -93,17 +99,28 @@ bool is_in_time(const Problem& problem, const graph::Outcome& outcome) {
   return outcome.time <= problem.deadline * (1 + kSlack);
 }
 
+bool is_too_early(const Problem& problem) {
+  return least_value(problem, Objective::kTime) > problem.deadline.count() * (1 + kSlack);
+}
+
 Seconds least_time(Result (*solve)(const Problem&, const Freedom&), const Problem& problem,
                    const Freedom& freedom) {
-  if (problem.deadline == Problem{}.deadline) return Seconds(0);
+  if (!has_deadline(problem)) return Seconds(0);
   Problem patient = problem;
   patient.deadline = Problem{}.deadline;
   Freedom fastest = freedom;
   fastest.objective = Objective::kTime;
-  fastest.start = std::nullopt;
   const Result result = solve(patient, fastest);
   const auto* const solution = std::get_if<Solution>(&result);
   return solution != nullptr ? solution->outcome.time : Seconds(0);
+}
+
+std::string words_of_deadline(const Problem& problem, Seconds least) {
+  const std::string late = concat("the deadline of ", to_text(problem.deadline), " is ",
+                                  to_text(least - problem.deadline), " too early");
+  if (!is_too_early(problem)) return late;
+  return concat(late, ", and before the ", to_text(Seconds(least_value(problem, Objective::kTime))),
+                " that computing every node once takes with any memory");
 }
 
 double least_value(const Problem& problem, Objective objective) {
@@ -136,6 +153,27 @@ Result solve_offload(const Problem& problem, const Freedom& freedom) {
   Freedom alone = freedom;
   alone.may_recompute = false;
   return solve_poet(problem, alone);
+}
+
+// Between a memory that does not do, and that of keep_all, which does where anything does. A solver
+// by rules of thumb may miss less.
+Bytes memory_in_time(const Solver& solver, const Problem& problem, const Freedom& freedom) {
+  if (!has_deadline(problem) || is_too_early(problem)) return Bytes(0);
+  Problem wider = problem;
+  wider.memory = Bytes(0);
+  Bytes short_of = problem.memory, enough = replay(wider, keep_all(problem.graph)).outcome.peak;
+  for (int k = 0; k < kHalvings && !freedom.limit.is_over(); ++k) {
+    wider.memory = short_of + (enough - short_of) / 2;
+    if (wider.memory == short_of) break;
+    const Result result = solver.solve(wider, freedom);
+    const auto* const solution = std::get_if<Solution>(&result);
+    if (solution == nullptr) {
+      short_of = wider.memory;
+    } else {
+      enough = solution->outcome.peak;
+    }
+  }
+  return enough;
 }
 
 void verify(const Problem& problem, const Solution& solution) {

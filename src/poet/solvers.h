@@ -5,6 +5,7 @@
 #include "trireme/poet/solve.h"
 
 #include <optional>
+#include <string>
 
 namespace trireme::poet {
 
@@ -40,10 +41,18 @@ std::optional<Solution> without_search(const graph::Problem& problem, const Free
 double value_of(const graph::Outcome& outcome, Objective objective);
 bool is_in_time(const graph::Problem& problem, const graph::Outcome& outcome);
 
+inline bool has_deadline(const graph::Problem& problem) {
+  return problem.deadline < graph::Problem{}.deadline;
+}
+/// Every node once, with no waits, takes longer than the deadline: no schedule ends by it.
+bool is_too_early(const graph::Problem& problem);
+
 /// The least time in which `solve` has a schedule whatever the deadline; 0: it has none, or there
 /// is no deadline.
 Seconds least_time(Result (*solve)(const graph::Problem&, const Freedom&),
                    const graph::Problem& problem, const Freedom& freedom);
+/// Why no schedule ends by the deadline, for people; `least` is the least time within the memory.
+std::string words_of_deadline(const graph::Problem& problem, Seconds least);
 /// Computing every node once, with no waits: no schedule is better.
 double least_value(const graph::Problem& problem, Objective objective);
 

@@ -64,7 +64,10 @@ Terms start_of(const Problem& problem, const Model& model, const Schedule& sched
 namespace {
 
 Reading::Reading(const Problem& problem, const Schedule& schedule, bool has_clocks)
-    : problem_(problem), schedule_(schedule), steps_(problem.graph, true), has_clocks_(has_clocks) {
+    : problem_(problem),
+      schedule_(schedule),
+      steps_(problem.graph, std::vector<bool>(problem.graph.nodes.size(), true)),
+      has_clocks_(has_clocks) {
   int step = 0;
   for (const graph::Action& action : schedule) {
     step_of_.push_back(step);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 namespace trireme::poet {
 namespace {
@@ -13,8 +14,8 @@ std::vector<std::vector<int>> inputs_with_bytes(const graph::Graph& graph);
 
 // A node needed from step t on is needed from every step between itself and t: only the last
 // counts.
-Steps::Steps(const graph::Graph& graph, bool may_recompute)
-    : may_recompute_(may_recompute),
+Steps::Steps(const graph::Graph& graph, std::vector<bool> may_be_made_again)
+    : may_be_made_again_(std::move(may_be_made_again)),
       useful_(graph.nodes.size()),
       inputs_(inputs_with_bytes(graph)),
       users_(graph::users_of(graph)),
@@ -25,8 +26,9 @@ Steps::Steps(const graph::Graph& graph, bool may_recompute)
     for (const int user : users_[static_cast<std::size_t>(node)]) {
       int& last = last_useful_[static_cast<std::size_t>(node)];
       last = std::max(last, user);
-      const bool is_made_again = may_recompute && graph.node(user).bytes > Bytes(0);
-      if (is_made_again) last = std::max(last, last_useful_[static_cast<std::size_t>(user)]);
+      const bool is_made =
+          may_be_made_again_[static_cast<std::size_t>(user)] && graph.node(user).bytes > Bytes(0);
+      if (is_made) last = std::max(last, last_useful_[static_cast<std::size_t>(user)]);
     }
     if (graph.node(node).bytes == Bytes(0)) continue;
     for (int step = node + 1; step <= last_useful_[static_cast<std::size_t>(node)]; ++step) {
@@ -53,14 +55,14 @@ bool Steps::has_later_place(int step, int node, int place) const {
   return std::any_of(users.begin(), users.end(), [&](int user) {
     if (user <= place || user > step) return false;
     const std::vector<int>& again = useful(step);
-    return user == step || (may_recompute_ && std::binary_search(again.begin(), again.end(), user));
+    return user == step ||
+           (may_be_made_again(user) && std::binary_search(again.begin(), again.end(), user));
   });
 }
 
 std::vector<int> Steps::places(int step) const {
-  std::vector<int> places;
-  if (may_recompute_) places = useful(step);
-  std::erase_if(places, [this](int node) { return is_source(node); });
+  std::vector<int> places = useful(step);
+  std::erase_if(places, [this](int node) { return is_source(node) || !may_be_made_again(node); });
   places.push_back(step);
   return places;
 }

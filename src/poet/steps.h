@@ -11,7 +11,8 @@ namespace trireme::poet {
 
 class Steps {
  public:
-  Steps(const graph::Graph& graph, bool may_recompute);
+  /// `may_be_made_again`: by node.
+  Steps(const graph::Graph& graph, std::vector<bool> may_be_made_again);
 
   /// Earlier nodes whose outputs this step or a later one may need: to compute a node for the first
   /// time, or to make such an earlier node again. Without outputs of 0 bytes, which never leave.
@@ -28,14 +29,16 @@ class Steps {
   /// A node without inputs that have bytes, and without transient bytes. It is made again right
   /// before it is used.
   bool is_source(int node) const { return is_source_[static_cast<std::size_t>(node)]; }
+  bool may_be_made_again(int node) const {
+    return may_be_made_again_[static_cast<std::size_t>(node)];
+  }
   /// Nodes that have a place of their own in a step: those that may be made again there, without
   /// sources, then the step's own.
   std::vector<int> places(int step) const;
   int count() const { return static_cast<int>(useful_.size()); }
 
  private:
-  bool may_recompute_;
-  std::vector<bool> is_source_;
+  std::vector<bool> may_be_made_again_, is_source_;
   std::vector<std::vector<int>> useful_, inputs_, users_;
   std::vector<int> last_useful_;
 };

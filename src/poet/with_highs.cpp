@@ -38,6 +38,7 @@ bool has_highs() {
 }
 
 MilpResult solve_milp(const Milp& milp, const Terms& start, const MilpLimits& limits) {
+  if (limits.time.is_over()) return {};
   const Instance highs(Highs_create());
   ensure(highs != nullptr, "HiGHS starts");
   set_options(highs.get(), limits);
@@ -55,7 +56,7 @@ void set_options(void* highs, const MilpLimits& limits) {
   };
   check(Highs_setBoolOptionValue(highs, "output_flag", 0), "output_flag");
   check(Highs_setIntOptionValue(highs, "threads", 1), "threads");
-  set("time_limit", limits.time.count());
+  set("time_limit", limits.time.left().count());
   set("mip_rel_gap", limits.gap);
   set("mip_abs_gap", 0);
   set("mip_feasibility_tolerance", kTolerance);

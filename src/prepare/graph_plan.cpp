@@ -27,10 +27,12 @@
 namespace trireme::prepare {
 namespace {
 
-/// How long the exact solver may look for the best schedule, and how much better another one may be
-/// when it ends before.
+/// How long solvers may look for the best schedule, the fastest one that a deadline is a factor of
+/// included, and how much better another one may be when they end before.
 constexpr Seconds kPlanning{30};
 constexpr double kGap = 5e-3;
+/// Share of the time for the fastest schedule where a deadline is compared with it.
+constexpr double kFastestShare = 0.5;
 
 /// The problem of one micro-batch, and what the rank holds besides.
 struct Task {
@@ -52,9 +54,9 @@ class GraphPlanner {
   /// By keep_all where that fits, which takes the least time and energy.
   poet::Result solved() const;
   std::variant<graph::Plan, Misfit> plan_of(const poet::Result& result) const;
-  Misfit too_late(Seconds fastest) const;
+  Misfit too_late(Seconds fastest, Seconds deadline) const;
   /// A budget with which the fastest schedule of all is in time; 0: there is none.
-  Bytes in_time_budget() const;
+  Bytes in_time_budget(Seconds deadline) const;
   Seconds step_of(Seconds micro_batch) const { return micro_batches_ * micro_batch + update_; }
 
   std::string solver_;
@@ -152,15 +154,18 @@ GraphPlanner::GraphPlanner(const config::JobSpec& job, const Task& task, std::os
 std::variant<graph::Plan, Misfit> GraphPlanner::run() {
   const bool is_for_energy = goal_.objective == partition::Objective::kEnergy;
   if (is_for_energy && goal_.deadline.is_any()) freedom_.objective = poet::Objective::kEnergy;
+  const poet::TimeLimit all = freedom_.limit;
+  if (is_for_energy && !goal_.deadline.is_any()) freedom_.limit = all.part(kFastestShare);
   const poet::Result result = solved();
   const auto* const fastest = std::get_if<poet::Solution>(&result);
   if (goal_.deadline.is_any() || fastest == nullptr) return plan_of(result);
   const Seconds step = step_of(fastest->outcome.time), deadline = goal_.deadline.of(step);
-  if (step > deadline) return too_late(step);
+  if (step > deadline) return too_late(step, deadline);
   if (!is_for_energy) return plan_of(result);
   problem_.deadline = (deadline - update_) / micro_batches_;
   freedom_.objective = poet::Objective::kEnergy;
   freedom_.start = fastest->schedule;
+  freedom_.limit = all;
   return plan_of(solved());
 }
 
@@ -192,19 +197,19 @@ std::variant<graph::Plan, Misfit> GraphPlanner::plan_of(const poet::Result& resu
                      .schedule = found.schedule};
 }
 
-Misfit GraphPlanner::too_late(Seconds fastest) const {
+Misfit GraphPlanner::too_late(Seconds fastest, Seconds deadline) const {
   Misfit misfit = misfit_of(task_, Bytes(0), false);
   misfit.infeasible.reason = plan::Infeasible::Reason::kDeadline;
   misfit.infeasible.least_step = fastest;
-  misfit.infeasible.least_budget = in_time_budget();
+  misfit.infeasible.least_budget = in_time_budget(deadline);
   return misfit;
 }
 
-Bytes GraphPlanner::in_time_budget() const {
+Bytes GraphPlanner::in_time_budget(Seconds deadline) const {
   graph::Problem unlimited = problem_;
   unlimited.memory = Bytes(0);
   const graph::Outcome all = replay(unlimited, keep_all(unlimited.graph)).outcome;
-  return step_of(all.time) <= goal_.deadline.time ? task_.fixed() + all.peak : Bytes(0);
+  return step_of(all.time) <= deadline ? task_.fixed() + all.peak : Bytes(0);
 }
 
 graph::Plan given(const config::JobSpec& job, const Task& task) {

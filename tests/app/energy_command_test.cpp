@@ -103,8 +103,8 @@ TEST(PlanCommand, RefusesGoalsThatItCannotRead) {
   };
   EXPECT_THAT(errors("--deadline soon", 2),
               HasSubstr("--deadline: is 'soon', must be a time such as 120ms, a factor of the "
-                        "fastest step of at least 1 such as 1.1x, or none"));
-  EXPECT_THAT(errors("--deadline 0.9x", 2), HasSubstr("at least 1"));
+                        "fastest step such as 1.1x, or none"));
+  EXPECT_THAT(errors("--deadline 0x", 2), HasSubstr("--deadline: is '0x'"));
   EXPECT_THAT(errors("--objective joules", 2), HasSubstr("--objective"));
   EXPECT_THAT(errors("--objective energy", 2), HasSubstr("says what energy costs"));
   EXPECT_THAT(errors("--csv a.csv", 2), HasSubstr("--sweep or --pareto"));

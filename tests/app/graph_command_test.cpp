@@ -105,6 +105,16 @@ TEST(PlanGraph, SaysWhatWouldFit) {
   const CommandResult late = files.plan("--memory 4 --objective energy --deadline 11s");
   EXPECT_EQ(late.exit_code, 3);
   EXPECT_THAT(late.errors, HasSubstr("Give --deadline 13s or later"));
+  EXPECT_THAT(late.errors, Not(HasSubstr("--memory 5")));  // every node once takes 12 s
+  const CommandResult tight = files.plan("--memory 4 --objective energy --deadline 12s");
+  EXPECT_EQ(tight.exit_code, 3);
+  // In 5 bytes all but the input can be kept, which takes no time to make again.
+  EXPECT_THAT(tight.errors, HasSubstr("Give --deadline 13s or later, or --memory 5"));
+  for (const char* const factor : {"0.5x", "0.99x"}) {
+    const CommandResult early = files.plan(std::string("--memory 4 --deadline ") + factor);
+    EXPECT_EQ(early.exit_code, 3) << factor;
+    EXPECT_THAT(early.errors, HasSubstr("Give --deadline 13s or later")) << factor;
+  }
 }
 
 TEST(PlanGraph, WorksByRulesOfThumbToo) {

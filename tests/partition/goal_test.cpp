@@ -34,9 +34,10 @@ TEST(DeadlineOf, ReadsATimeAFactorAndNone) {
   EXPECT_EQ(deadline_of("120ms"), (Deadline{.time = Seconds(0.12)}));
   EXPECT_EQ(deadline_of("1.05x"), (Deadline{.factor = 1.05}));
   EXPECT_EQ(deadline_of("1x"), (Deadline{.factor = 1}));
+  EXPECT_EQ(deadline_of("0.5x"), (Deadline{.factor = 0.5}));
   EXPECT_EQ(deadline_of("none"), Deadline{});
   for (const char* const bad :
-       {"", "x", "0.9x", "-1x", "infx", "nanx", "1.1 x", "1.1y", "0s", "-1s", "1ms x", "1.1xx"})
+       {"", "x", "0x", "-1x", "infx", "nanx", "1.1 x", "1.1y", "0s", "-1s", "1ms x", "1.1xx"})
     EXPECT_EQ(deadline_of(bad), std::nullopt) << bad;
 }
 

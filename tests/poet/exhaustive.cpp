@@ -253,13 +253,13 @@ void Search::offer(Label label) {
 }
 
 bool Search::is_over(const Label& label) const {
-  return tries_.least != Least::kMemory && label.end() > problem_.deadline.count() * (1 + 1e-9);
+  return label.end() > problem_.deadline.count() * (1 + 1e-9);
 }
 
 bool Search::time_matters() const {
-  if (tries_.least == Least::kMemory) return false;
-  return tries_.least == Least::kTime || problem_.deadline < Problem{}.deadline ||
-         (is_beside_ && problem_.idle > Watts(0));
+  const bool is_idle_paid =
+      tries_.least == Least::kEnergy && is_beside_ && problem_.idle > Watts(0);
+  return tries_.least == Least::kTime || problem_.deadline < Problem{}.deadline || is_idle_paid;
 }
 
 // What has been paid, then all that may still make a difference. Ends of copies matter for what is

@@ -92,6 +92,12 @@ void expect_infeasible(const Instance& instance, const Infeasible& why, const st
     tries = as_programs(tries);
     EXPECT_FALSE(search(problem, tries)) << where;
   }
+  graph::Problem wide = problem;
+  wide.memory = Bytes(0);
+  tries.least = Least::kMemory;
+  const auto in_time = search(wide, tries);
+  const bool has_deadline = problem.deadline < graph::Problem{}.deadline;
+  EXPECT_EQ(why.memory_in_time, has_deadline && in_time ? in_time->peak : Bytes(0)) << where;
   problem.deadline = graph::Problem{}.deadline;
   tries.least = Least::kTime;
   const auto fastest = search(problem, tries);

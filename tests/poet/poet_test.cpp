@@ -58,6 +58,27 @@ TEST(Poet, WithoutTimeReturnsItsStartWithABound) {
   EXPECT_LE(solution.bound, solution.outcome.energy().count());
 }
 
+// A limit that is over leaves nothing for the programs of why there is no answer, either.
+TEST(Poet, WithoutTimeProvesNothingAboutAnAnswer) {
+  graph::Problem problem = unit_chain(20, 4, 0.25);
+  problem.capacity = Bytes(2);
+  const Infeasible why =
+      std::get<Infeasible>(solve("poet", problem, {.may_recompute = false, .limit = Seconds(0)}));
+  EXPECT_FALSE(why.is_proven);
+  EXPECT_EQ(why.least_memory, Bytes(22));  // keep_all's: the least that was found
+  EXPECT_EQ(why.least_time, Seconds(0));
+}
+
+TEST(TimeLimit, IsSharedByItsCopiesAndGivesParts) {
+  const TimeLimit all = Seconds(1000), part = all.part(0.25), copy = part;
+  EXPECT_LE(part.left(), Seconds(250));
+  EXPECT_GT(part.left(), Seconds(0));
+  EXPECT_LE(copy.left(), part.left());
+  EXPECT_LE(all.left(), Seconds(1000));
+  EXPECT_TRUE(all.part(0).is_over());
+  EXPECT_TRUE(TimeLimit(Seconds(0)).part(1).is_over());
+}
+
 TEST(Poet, SaysHowMuchMemoryWouldDo) {
   const Infeasible why = std::get<Infeasible>(solve("poet", unit_chain(3, 3, 1), {}));
   EXPECT_TRUE(why.is_proven);
@@ -71,9 +92,35 @@ TEST(Poet, SaysHowMuchTimeWouldDo) {
   problem.deadline = Seconds(19);
   const Infeasible why = std::get<Infeasible>(solve("poet", problem, {}));
   EXPECT_NEAR(why.least_time.count(), 20, 1e-9);
+  EXPECT_EQ(why.memory_in_time, Bytes(6));  // section 9.9's vector: 19 of compute in 6 bytes
   EXPECT_THAT(why.where, testing::HasSubstr("1.00 s too early"));
   problem.deadline = Seconds(20);
   EXPECT_TRUE(std::holds_alternative<Solution>(solve("poet", problem, {})));
+}
+
+// Each of its nodes once takes 18 s.
+TEST(Poet, SaysThatNoMemoryMeetsADeadline) {
+  graph::Problem problem = unit_chain(6, 5, 1);
+  problem.deadline = Seconds(17);
+  for (const char* const solver : {"poet", "poet_chain", "greedy", "keep_all"}) {
+    const Infeasible why = std::get<Infeasible>(solve(solver, problem, {}));
+    EXPECT_EQ(why.memory_in_time, Bytes(0)) << solver;
+  }
+  const Infeasible why = std::get<Infeasible>(solve("poet", problem, {}));
+  EXPECT_TRUE(why.is_proven);
+  EXPECT_NEAR(why.least_time.count(), 20, 1e-9);
+  EXPECT_THAT(why.where, testing::HasSubstr("18.0 s that computing every node once takes"));
+}
+
+TEST(Solvers, NameAMemoryThatMeetsTheDeadline) {
+  graph::Problem problem = unit_chain(6, 5, 1);
+  problem.deadline = Seconds(19);
+  for (const char* const solver : {"poet", "poet_recompute", "poet_chain", "greedy", "keep_all"}) {
+    graph::Problem wider = problem;
+    wider.memory = std::get<Infeasible>(solve(solver, problem, {})).memory_in_time;
+    EXPECT_GT(wider.memory, problem.memory) << solver;
+    EXPECT_TRUE(std::holds_alternative<Solution>(solve(solver, wider, {}))) << solver;
+  }
 }
 
 TEST(Poet, TellsNanojoulesApart) {

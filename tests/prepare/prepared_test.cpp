@@ -156,9 +156,9 @@ TEST(Prepare, RefusesEnergyThatNothingSaysTheCostOf) {
               testing::HasSubstr("plan.objective is energy, but nothing says what energy costs: "
                                  "give the watts of a rank"));
   job = energy_job(folder);
-  job.plan.deadline = "0.5x";
+  job.plan.deadline = "soon";
   EXPECT_THAT(support::input_error([&] { prepared_for(job); }),
-              testing::HasSubstr("plan.deadline is 0.5x, must be a time such as 120ms, a factor"));
+              testing::HasSubstr("plan.deadline is soon, must be a time such as 120ms, a factor"));
 }
 
 TEST(Prepare, SaysTheLeastDeadlineAndABudgetThatMeetsIt) {

@@ -31,11 +31,12 @@ struct Deadline {
   /// In seconds, for this fastest step.
   Seconds of(Seconds fastest) const;
 };
-/// "120ms", "1.1x" (a factor of at least 1), "none". Nothing for any other text.
+/// "120ms", "1.1x", "none". Nothing for any other text. No plan meets a factor below 1, of which
+/// the answer says by how much.
 std::optional<Deadline> deadline_of(std::string_view text);
 /// What deadline_of() reads, in words.
 inline constexpr std::string_view kDeadlines =
-    "a time such as 120ms, a factor of the fastest step of at least 1 such as 1.1x, or none";
+    "a time such as 120ms, a factor of the fastest step such as 1.1x, or none";
 
 struct Goal {
   Objective objective = Objective::kTime;

@@ -5,6 +5,7 @@
 #include "trireme/core/units.h"
 #include "trireme/graph/problem.h"
 #include "trireme/graph/schedule.h"
+#include "trireme/poet/time_limit.h"
 
 #include <optional>
 #include <string>
@@ -21,8 +22,8 @@ struct Freedom {
   Objective objective = Objective::kEnergy;
   bool may_recompute = true;
   bool may_copy = true;
-  Seconds limit{600};  ///< for the solver; then the best so far is returned with its bound
-  double gap = 1e-6;   ///< relative gap at which a schedule counts as optimal
+  TimeLimit limit = Seconds(600);  ///< then the best so far is returned, with its bound
+  double gap = 1e-6;               ///< relative gap at which a schedule counts as optimal
   std::optional<graph::Schedule> start = {};  ///< a schedule to improve on
 };
 
@@ -40,9 +41,11 @@ struct Infeasible {
   bool is_proven = true;  ///< false: none was found, by rules of thumb or within the time limit
   int node = 0;           ///< that needs the most memory, with its inputs
   Bytes least_memory;  ///< the least with which the solver has a schedule, whatever the deadline;
-                       ///< with a time limit the least that it found, 0 if it found none
-  Seconds least_time{0};  ///< the least time of a schedule within this memory, if known; else 0
-  std::string where;      ///< for people
+                       ///< where time ends before, the least that it found; 0 if it found none
+  Seconds least_time{0};    ///< the least time of a schedule within this memory, if known; else 0
+  Bytes memory_in_time{0};  ///< where the deadline is what fails: the least with which a schedule
+                            ///< ends by it, as least_memory; 0: none does, or none was found
+  std::string where;        ///< for people
 };
 
 using Result = std::variant<Solution, Infeasible>;

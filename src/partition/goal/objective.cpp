@@ -38,7 +38,7 @@ std::optional<Deadline> deadline_of(std::string_view text) {
   if (text == "none") return Deadline{};
   if (text.ends_with("x")) {
     const std::optional<double> factor = number_of(text.substr(0, text.size() - 1));
-    if (!factor || !(*factor >= 1) || std::isinf(*factor)) return std::nullopt;
+    if (!factor || !(*factor > 0) || std::isinf(*factor)) return std::nullopt;
     return Deadline{.factor = *factor};
   }
   const std::optional<Seconds> time = parse_seconds(text);
