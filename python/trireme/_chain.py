@@ -15,10 +15,11 @@ import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from . import _code
+from . import _code, _core
 from ._errors import InputError, told
 from ._fingerprint import fingerprint, sketch
 from ._parts import Part, parts_of
+from ._seeds import all_seeded, seeded
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,14 +159,16 @@ class _Recipe:
     has_batch_norm: bool
     classes: dict[str, int]
     users: list[Any]  # classes and functions whose code it runs
+    given_values: Callable[[], str]  # digest of its tensors as they are, or as one fixed seed gives them
     ties: dict[str, str] = dataclasses.field(default_factory=dict)
     ends_backward: bool = False  # nothing before it is trained
 
-    def build(self, tie_seed: int = 0) -> nn.Module:
-        """A module that nobody else has. tie_seed: what tied_seed() says meanwhile."""
+    def build(self, seed: int, tie_seed: int = 0) -> nn.Module:
+        """A module that nobody else has. torch's generator is seeded already. tie_seed: what tied_seed() says meanwhile."""
         global _tied_seed
         _tied_seed = tie_seed
-        module = self.make()
+        with seeded(seed):
+            module = self.make()
         if not isinstance(module, nn.Module):
             raise InputError(f"what builds it gave a {type(module).__name__}, must give a torch.nn.Module")
         return module
@@ -217,9 +220,10 @@ def _given(layer: LayerLike) -> Layer:
 
 
 def _looked_at(given: Layer, may_be_meta: bool, number: int, places: _Places) -> _Recipe:
-    recipe = _Recipe(given.name, given.make, given.kind, "", 0, False, False, False, {}, [])
+    recipe = _Recipe(given.name, given.make, given.kind, "", 0, False, False, False, {}, [], lambda: "")
     try:
-        module = given.like if given.like is not None else recipe.build()
+        with all_seeded(number):
+            module = given.like if given.like is not None else recipe.build(number)
         parts = parts_of(module, may_be_meta)
     except Exception as error:
         raise InputError(f"layer {number + 1}: {told(error, error.__traceback__)}") from error
@@ -236,8 +240,18 @@ def _looked_at(given: Layer, may_be_meta: bool, number: int, places: _Places) ->
     embeddings = [one.num_embeddings for one in modules if isinstance(one, nn.Embedding)]
     outputs = [one.out_features for one in modules if isinstance(one, nn.Linear)]
     recipe.classes = {"tokens": next(iter(embeddings), 0), "vectors": next(reversed(outputs), 0), "images": next(reversed(outputs), 0)}
+    if given.like is not None:  # read where ranks are compared, for that takes as long as reading all
+        recipe.given_values = functools.partial(_values_of, parts)
+    else:
+        values = _values_of(parts)
+        recipe.given_values = lambda: values
     recipe.users = [given.make, *{type(one) for one in modules}, *_hooks_of(modules)]
     return recipe
+
+
+def _values_of(parts: list[Part]) -> str:
+    """Digest of what the tensors hold; those on meta have no values yet."""
+    return _code.digest_of_texts(f"{part.name} {'meta' if part.value.is_meta else _core.digest(part.value)}" for part in parts)
 
 
 class _Places:

@@ -36,7 +36,7 @@ def told(error: BaseException, trace: TracebackType | None) -> str:
     """'ValueError: no such thing', and the last lines of code that are the caller's."""
     if isinstance(error, Error):
         return str(error)
-    lines = ["".join(traceback.format_exception_only(type(error), error)).strip()]
+    lines = ["".join(traceback.format_exception_only(type(error), error)).strip().replace("\n", "\n  ")]
     frames = [frame for frame in traceback.extract_tb(trace) if not os.path.abspath(frame.filename).startswith(_HIDDEN)]
     for frame in frames[-_FRAMES:]:
         lines.append(f"  {frame.filename}:{frame.lineno}, in {frame.name}: {frame.line or ''}".rstrip(": "))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import types
 from typing import Any
 
@@ -13,6 +14,7 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.
 _STANDARD = frozenset(nn.Module().__dict__)  # what every module has; parts and hooks are looked at one by one
 _HOOKS = sorted(name for name in _STANDARD if name.endswith("_hooks"))
 _DEEP = 5
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # in texts of objects that have none of their own
 
 
 class _Unknown(Exception):
@@ -28,8 +30,8 @@ def fingerprint(module: nn.Module) -> str | None:
 
 
 def sketch(module: nn.Module) -> str:
-    """As fingerprint(), with gaps where that is None."""
-    return fingerprint(module) or f"{module}\n" + "\n".join(_tensors_of(module, recurse=True))
+    """As fingerprint(), with gaps where that is None. The same in every process."""
+    return fingerprint(module) or _ADDRESS.sub("", f"{module}\n") + "\n".join(_tensors_of(module, recurse=True))
 
 
 def _of_part(name: str, part: nn.Module) -> str:

@@ -9,6 +9,7 @@ import html
 import importlib.util
 import json
 import os
+import signal
 import sys
 import tempfile
 import threading
@@ -24,7 +25,7 @@ from ._data import Examples, MapStyle
 from ._errors import InputError
 
 Job = Union[Mapping[str, Any], str, "os.PathLike[str]"]
-_OWN_MODEL, _OWN_DATA = {"kind": "python"}, {"kind": "own"}
+_KIND = "python"  # of models: a trireme.Chain
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +102,7 @@ def train(
     """
     if on_step is not None and not callable(on_step):
         raise InputError(f"on_step is a {type(on_step).__name__}, must be a function of a trireme.Step")
-    given = _read(job, chain, data)
+    given = _read(job, chain)
     examples = None
     if data is not None:
         examples = Examples(data, chain.takes if chain is not None else "tokens")
@@ -130,7 +131,7 @@ def plan(chain: Chain | None = None, memory: str | int | None = None, *, job: Jo
             asked["memory"] = {**asked.get("memory", {}), "device_budget": memory}
     elif memory is not None:
         raise InputError("memory is given, and job is a file: say memory.device_budget there")
-    given = _read(asked, chain, None)
+    given = _read(asked, chain)
     with tempfile.TemporaryDirectory() as folder, _as_it_was():
         file, page = Path(folder) / "plan.json", Path(folder) / "plan.html"
         told = _core.plan(*given, _kinds(chain), ranks, str(file), str(page))
@@ -143,20 +144,16 @@ def run(*arguments: str) -> int:
         return _core.run(["trireme", *arguments], _kinds(None))
 
 
-def _read(job: Job, chain: Chain | None, data: MapStyle | None) -> tuple[str, str | None, list[str]]:
-    """The job's file, and settings that replace what it says; or a name for messages and the job's text."""
+def _read(job: Job, chain: Chain | None) -> tuple[str, str | None, str]:
+    """The job's file, or a name for messages and the job's text; and the kind of a chain that is handed over."""
     _require_chain(chain)
+    kind = "" if chain is None else _KIND
     if not isinstance(job, (Mapping, str, os.PathLike)):
         raise InputError(f"job is a {type(job).__name__}, must be a mapping of sections, or the path of a YAML file")
     if not isinstance(job, Mapping):
-        settings = [*(["model.kind=python"] if chain is not None else []), *(["data.kind=own"] if data is not None else [])]
-        return os.fspath(job), None, settings
+        return os.fspath(job), None, kind
     sections = {key: dict(value) if isinstance(value, Mapping) else value for key, value in job.items()}
-    if chain is not None and sections.setdefault("model", _OWN_MODEL) != _OWN_MODEL:
-        raise InputError(f"job['model'] is {sections['model']}, and a chain is given: leave one of them out")
-    if data is not None:
-        sections["data"] = {**_OWN_DATA, **sections.get("data", {})}
-    return "python", json.dumps(sections, indent=1, default=_plain), []
+    return "python", json.dumps(sections, default=_plain), kind
 
 
 def _plain(value: Any) -> Any:
@@ -175,7 +172,7 @@ def _require_chain(chain: Any) -> None:
 
 def _kinds(chain: Chain | None) -> dict[str, Callable[[dict[str, Any]], Chain]]:
     """What makes the chain out of a job's `model` section."""
-    return {"python": _from_file if chain is None else lambda section: chain}
+    return {_KIND: _from_file if chain is None else lambda section: chain}
 
 
 def _from_file(section: dict[str, Any]) -> Chain:
@@ -221,8 +218,18 @@ def _as_it_was() -> Iterator[None]:
     try:
         with _state_as_it_was():
             yield
+    except KeyboardInterrupt:
+        _tell_main_thread()
+        raise
     finally:
         _one_at_a_time.release()
+
+
+def _tell_main_thread() -> None:
+    """Ctrl-C of a run in another thread is for the main thread, too, which waits for that one or does something else."""
+    main = threading.main_thread()
+    if threading.current_thread() is not main and main.is_alive():
+        signal.pthread_kill(main.ident, signal.SIGINT)
 
 
 @contextlib.contextmanager

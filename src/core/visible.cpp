@@ -84,10 +84,15 @@ bool is_visible(std::string_view text) {
 }
 
 std::string shown_words(const std::exception& error) {
-  const std::string words = words_of(error);
-  if (dynamic_cast<const Error*>(&error) != nullptr) return visible(words);
+  const bool is_own = dynamic_cast<const Error*>(&error) != nullptr;
   std::vector<std::string> lines;
-  for (const std::string& line : split(words, '\n')) lines.push_back(visible(line));
+  for (const std::string& line : split(words_of(error), '\n')) {
+    if (is_own && !lines.empty() && !line.starts_with("  ")) {
+      lines.back() += "\\n" + visible(line);
+    } else {
+      lines.push_back(visible(line));
+    }
+  }
   while (lines.size() > 1 && lines.back().empty()) lines.pop_back();
   return join(lines, "\n    ");
 }

@@ -27,6 +27,7 @@ struct Element {
 struct Document {
   std::string name;
   Element root;
+  bool has_lines = true;  ///< that somebody has seen
 };
 
 struct Node::Impl {

@@ -40,6 +40,12 @@ Node parse(std::string_view text, std::string_view name) {
   return root_of(std::make_shared<const Document>(Document{source.name, read_text(text, source)}));
 }
 
+Node parse_values(std::string_view text, std::string_view name) {
+  const Source source{std::string(name), false};
+  return root_of(
+      std::make_shared<const Document>(Document{source.name, read_text(text, source), false}));
+}
+
 Node root_of(std::shared_ptr<const Document> document) {
   const Element& root = document->root;
   return node_of(std::move(document), root, "");
@@ -207,7 +213,9 @@ Node node_of(std::shared_ptr<const Document> document, const Element& element, s
 
 std::string where(const Document& document, int line, std::string_view key) {
   if (line == 0) return concat("--set ", key);
-  return concat(document.name, ":", line, ": ", key.empty() ? "the document" : key);
+  const std::string_view place = key.empty() ? "the document" : key;
+  return document.has_lines ? concat(document.name, ":", line, ": ", place)
+                            : concat(document.name, ": ", place);
 }
 
 void refuse(const Node& node, std::string_view expected) {

@@ -24,7 +24,8 @@ Node with_setting(const Node& root, std::string_view setting) {
   const std::string_view key = setting.substr(0, equals);
   const Source source{concat("--set ", shown(key)), false};
 
-  auto document = std::make_shared<Document>(Document{root.source(), *root.impl_->element});
+  auto document = std::make_shared<Document>(
+      Document{root.source(), *root.impl_->element, root.impl_->document->has_lines});
   Element& place = make_place(document->root, path_of(key, source), source);
   Element value = read_text(setting.substr(equals + 1), source);
   value.key = place.key;

@@ -103,9 +103,19 @@ model::LayerRecipe recipe_of(const py::object& recipe, LayerOptions options) {
     const model::DefaultGenerator drawn_from(seeds.of_layer());
     const py::gil_scoped_acquire gil;
     try {
-      return std::make_unique<PythonLayer>((*build)(seeds.of_tie("").current_seed()), options);
+      const std::uint64_t seed = seeds.of_layer().current_seed();
+      return std::make_unique<PythonLayer>((*build)(seed, seeds.of_tie("").current_seed()),
+                                           options);
     } catch (const py::error_already_set& error) {
       rethrow(error, concat("layer ", name, " cannot be built"));
+    }
+  };
+  const auto given_values = [digest = held(recipe.attr("given_values")), name] {
+    const py::gil_scoped_acquire gil;
+    try {
+      return (*digest)().cast<std::string>();
+    } catch (const py::error_already_set& error) {
+      rethrow(error, concat("layer ", name));
     }
   };
   return {.name = name,
@@ -114,7 +124,9 @@ model::LayerRecipe recipe_of(const py::object& recipe, LayerOptions options) {
           .kind = recipe.attr("kind").cast<std::string>(),
           .has_frozen = recipe.attr("has_frozen").cast<bool>(),
           .ends_backward = recipe.attr("ends_backward").cast<bool>(),
-          .may_vary = true};
+          .may_vary = true,
+          .sketch = recipe.attr("sketch").cast<std::string>(),
+          .given_values = given_values};
 }
 
 void set_input(const py::object& chain, model::ChainModel& model) {

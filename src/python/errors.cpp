@@ -63,7 +63,7 @@ std::string after(const std::string& where, const std::string& text) {
 }  // namespace
 
 Raised::Raised(const std::string& where, py::error_already_set error)
-    : Error(concat(where, ": ", told(error))),
+    : Error(after(where, told(error))),
       error_(std::make_shared<py::error_already_set>(std::move(error))) {}
 
 void throw_early_end() {
@@ -73,6 +73,7 @@ void throw_early_end() {
 void rethrow(const py::error_already_set& error, const std::string& where) {
   if (error.matches(early_end_type())) throw model::EarlyEnd{};
   if (error.matches(PyExc_KeyboardInterrupt)) throw Interrupted("stopped on request");
+  if (error.matches(PyExc_SystemExit)) throw Raised(where, error);
   if (error.matches(type_of("torch", "OutOfMemoryError")))
     TORCH_CHECK_WITH(OutOfMemoryError, false,
                      after(where, py::str(error.value()).cast<std::string>()));

@@ -12,8 +12,8 @@
 
 namespace trireme::python {
 
-/// An error raised by the caller's own function (data, a callback): train() raises it again as it
-/// is.
+/// An error raised by the caller's own function (data, a callback), or a SystemExit of a layer:
+/// train() raises it again as it is.
 class Raised final : public Error {
  public:
   /// `error` was just caught; the GIL is held.
@@ -30,8 +30,8 @@ class Raised final : public Error {
 [[noreturn]] void throw_early_end();
 
 /// Throws what a Python error in a layer stands for: EarlyEnd, Interrupted for KeyboardInterrupt,
-/// c10::OutOfMemoryError, otherwise an InputError with the error's type, message and the lines of
-/// the caller's code, after `where` if it is not empty. The GIL is held.
+/// Raised for SystemExit, c10::OutOfMemoryError, otherwise an InputError with the error's type,
+/// message and the lines of the caller's code, after `where` if it is not empty. The GIL is held.
 [[noreturn]] void rethrow(const py::error_already_set& error, const std::string& where = "");
 
 /// Converts errors that leave a backward as rethrow() does.

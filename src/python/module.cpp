@@ -6,9 +6,12 @@
 
 #include "trireme/app_runtime/in_process.h"
 #include "trireme/app_runtime/run.h"
+#include "trireme/core/digest.h"
+#include "trireme/core/text.h"
 #include "trireme/model/foreign.h"
 #include "trireme/tier/memory.h"
 
+#include <ATen/ATen.h>
 #include <pybind11/stl.h>
 
 #include <map>
@@ -28,10 +31,10 @@ model::ModelRegistry registry_of(const Kinds& kinds) {
   return registry;
 }
 
+/// `model`: the kind of a chain that is handed over, "" where the job names the model.
 app::GivenJob given(const std::string& job, const std::optional<std::string>& text,
-                    const std::vector<std::string>& settings, const Kinds& kinds,
-                    const py::object& examples) {
-  app::GivenJob made{.file = job, .text = text, .settings = settings, .kinds = registry_of(kinds)};
+                    const std::string& model, const Kinds& kinds, const py::object& examples) {
+  app::GivenJob made{.file = job, .text = text, .kinds = registry_of(kinds), .model = model};
   if (!examples.is_none())
     made.examples = [object = held(examples)] { return examples_of(object); };
   return made;
@@ -64,18 +67,18 @@ std::function<void(const record::StepMetrics&)> step_callback(const py::object& 
 }
 
 std::pair<int, std::string> train(const std::string& job, const std::optional<std::string>& text,
-                                  const std::vector<std::string>& settings, const Kinds& kinds,
+                                  const std::string& model, const Kinds& kinds,
                                   const py::object& examples, const py::object& on_step) {
-  const app::Training training{.job = given(job, text, settings, kinds, examples),
+  const app::Training training{.job = given(job, text, model, kinds, examples),
                                .on_step = step_callback(on_step)};
   const app::Trained trained = in_cpp([&] { return app::train(training); });
   return {trained.code, trained.folder};
 }
 
 std::string plan(const std::string& job, const std::optional<std::string>& text,
-                 const std::vector<std::string>& settings, const Kinds& kinds, int ranks,
+                 const std::string& model, const Kinds& kinds, int ranks,
                  const std::string& plan_file, const std::string& page) {
-  const app::Planning planning{.job = given(job, text, settings, kinds, py::none()),
+  const app::Planning planning{.job = given(job, text, model, kinds, py::none()),
                                .ranks = ranks,
                                .plan_file = plan_file,
                                .page = page};
@@ -92,6 +95,14 @@ int run(const std::vector<std::string>& arguments, const Kinds& kinds) {
 void export_weights(const std::string& run, const std::string& file, const Kinds& kinds) {
   const model::ModelRegistry registry = registry_of(kinds);
   in_cpp([&] { app::export_weights(run, file, registry); });
+}
+
+/// Digest of a dense tensor's type and values.
+std::string digest(const at::Tensor& tensor) {
+  const py::gil_scoped_release no_gil;
+  const at::Tensor values = tensor.detach().contiguous();
+  return concat(values.scalar_type(), ' ',
+                trireme::digest(values.const_data_ptr(), values.nbytes()));
 }
 
 /// For tier::collect_before_refusing(): frees tensors that only reference cycles hold.
@@ -112,4 +123,5 @@ PYBIND11_MODULE(_core, m) {
   m.def("plan", &python::plan);
   m.def("run", &python::run);
   m.def("export_weights", &python::export_weights);
+  m.def("digest", &python::digest);
 }

@@ -114,7 +114,7 @@ TEST(OwnData, AreRefusedWhereTheJobReadsOthers) {
   other.job.examples = [] { return std::make_unique<NoExamples>(); };
   EXPECT_THAT([&] { app::train(other); },
               testing::ThrowsMessage<InputError>(
-                  testing::HasSubstr("job:2: data.kind is synthetic, but the program hands")));
+                  testing::HasSubstr("job: data.kind is synthetic, but the program hands")));
 }
 
 TEST(OwnData, AreRefusedWhereThereAreNone) {
@@ -125,7 +125,7 @@ TEST(OwnData, AreRefusedWhereThereAreNone) {
   };
   none.job.text = "model: {kind: mine}\ndata: {kind: own}\n";
   EXPECT_THAT([&] { app::train(none); },
-              testing::ThrowsMessage<InputError>(testing::HasSubstr("job:2: data.kind is own")));
+              testing::ThrowsMessage<InputError>(testing::HasSubstr("job: data.kind is own")));
 }
 
 }  // namespace

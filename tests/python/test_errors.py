@@ -1,7 +1,9 @@
 """Errors of runs: Python exceptions, with the layer's name and the caller's line."""
 
 import functools
+import pathlib
 import signal
+import sys
 import threading
 
 import gpt_of_modules
@@ -25,6 +27,8 @@ class Faulty(nn.Module):
     def forward(self, x):
         if self.where == "forward":
             raise ValueError("no such thing")
+        if self.where == "exit":
+            sys.exit(3)
         y = self.linear(x)
         if self.where == "hook" and y.requires_grad:
             y.register_hook(fail)
@@ -58,6 +62,23 @@ def test_an_error_in_a_layer_names_it_and_the_line(where, stages):
     text = str(caught.value)
     assert "layer 2 (faulty): ValueError: no such thing" in text
     assert "test_errors.py:" in text and 'raise ValueError("no such thing")' in text
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+def test_an_exit_in_a_layer_is_one(stages):
+    with pytest.raises(SystemExit) as caught:
+        trireme.train(job(pipeline={"stages": stages}), chain_with("exit"), data=Tokens())
+    assert caught.value.code == 3
+
+
+def test_a_printed_error_has_the_lines_of_code_below_it(capfd):
+    pathlib.Path("model.py").write_text("from test_errors import chain_with\nmake = chain_with\n")
+    pathlib.Path("job.yaml").write_text("model: {kind: python, file: model.py, where: forward}\ndata: {kind: synthetic}\nthreads: 1\n")
+    assert trireme.run("train", "job.yaml") == 2
+    lines = capfd.readouterr().err.splitlines()
+    at = next(n for n, line in enumerate(lines) if line.startswith("trireme: layer 2 (faulty): ValueError: no such thing"))
+    assert lines[at].endswith("no such thing")
+    assert lines[at + 1].startswith("      ") and "test_errors.py:" in lines[at + 1]
 
 
 def test_an_error_of_building_names_the_layer():
@@ -180,6 +201,42 @@ def test_an_interrupt_ends_the_run_and_python_has_its_handlers_again():
         signal.raise_signal(signal.SIGINT)
 
 
+def test_an_interrupt_is_heard_while_examples_are_read():
+    read = []
+
+    class Slow(Tokens):
+        def __getitem__(self, index):
+            read.append(index)
+            if len(read) == 5:
+                signal.raise_signal(signal.SIGINT)
+            return super().__getitem__(index)
+
+    with pytest.raises(KeyboardInterrupt, match="stopped on request before example"):
+        trireme.train(job(), gpt_of_modules.make(), data=Slow())
+    assert len(read) == 5
+
+
+def test_an_interrupt_of_a_run_in_another_thread_is_one_of_the_main_thread_too():
+    ended = []
+
+    def on_step(step):
+        if step.step == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    def train():
+        try:
+            trireme.train(job(steps=50), gpt_of_modules.make(), data=Tokens(), on_step=on_step)
+        except KeyboardInterrupt as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=train)
+    with pytest.raises(KeyboardInterrupt):
+        thread.start()
+        thread.join()
+    thread.join()
+    assert len(ended) == 1
+
+
 def test_hooks_for_saved_tensors_around_a_run_are_refused():
     with torch.autograd.graph.save_on_cpu():
         with pytest.raises(trireme.InputError, match="saved_tensors_hooks"):
@@ -190,14 +247,24 @@ def test_hooks_for_saved_tensors_around_a_run_are_refused():
     ("job_of", "words"),
     [
         ({"trian": {"steps": 4}}, "trian"),
-        ({"train": {"steps": "four"}}, "train.steps"),
-        ({"model": {"kind": "gpt"}}, "a chain is given"),
-        ({"data": {"kind": "synthetic"}}, "data.kind"),
+        ({"train": {"steps": "four"}}, 'python: train.steps is "four", must be a whole number'),
+        ({"memory": {"device_budget": "4GiBB"}}, "python: memory.device_budget is"),
+        ({"model": {"kind": "gpt"}}, "python: model is there, and the program hands a chain over"),
+        ({"data": {"kind": "synthetic"}}, "python: data.kind is synthetic, but the program hands its data over"),
     ],
 )
 def test_wrong_jobs_are_refused(job_of, words):
     with pytest.raises(trireme.InputError, match=words):
         trireme.train(job_of, gpt_of_modules.make(), data=Tokens())
+
+
+def test_a_file_that_names_what_the_program_hands_over_is_refused():
+    pathlib.Path("job.yaml").write_text("train: {steps: 4}\nmodel: {kind: mlp, inputs: 8}\n")
+    with pytest.raises(trireme.InputError, match="job.yaml:2: model is there, and the program hands a chain over: leave one of them out"):
+        trireme.train("job.yaml", gpt_of_modules.make(), data=Tokens())
+    pathlib.Path("job.yaml").write_text("train: {steps: 4}\ndata: {kind: text, files: [x]}\n")
+    with pytest.raises(trireme.InputError, match="job.yaml:2: data.kind is text, but the program hands its data over"):
+        trireme.train("job.yaml", gpt_of_modules.make(), data=Tokens())
 
 
 def linear():

@@ -18,10 +18,13 @@ namespace trireme::app {
 /// A job as a calling program gives it.
 struct GivenJob {
   std::string file;                        ///< read, unless there is a text
-  std::optional<std::string> text = {};    ///< YAML or JSON; errors call it `file`
+  std::optional<std::string> text = {};    ///< YAML or JSON of values; errors call it `file`
   std::vector<std::string> settings = {};  ///< "section.key=value"
   model::ModelRegistry kinds = {};         ///< of models, besides the built-in ones
-  /// The examples of a job whose data.kind is own; null: there are none.
+  /// The kind of the model that the program hands over, beside which the job must have none; empty:
+  /// the job has one.
+  std::string model = {};
+  /// The examples of a job whose data.kind is own, or not said; null: there are none.
   std::function<std::unique_ptr<data::OwnExamples>()> examples = {};
 };
 

@@ -25,9 +25,10 @@ std::string visible(std::string_view text);
 /// Whether visible() leaves the text unchanged, as a name must be.
 bool is_visible(std::string_view text);
 
-/// words_of() an error for printing: our own messages in one line, whatever names they contain;
-/// those of libraries in several where they have some, all but the first indented. For file system
-/// errors, the file and the reason alone.
+/// words_of() an error for printing: our own messages in one line, whatever names they contain, but
+/// for lines that are indented (code of the caller's that an error names); those of libraries in
+/// several where they have some, all but the first indented. For file system errors, the file and
+/// the reason alone.
 std::string shown_words(const std::exception& error);
 
 }  // namespace trireme

@@ -32,8 +32,9 @@ class Node {
 
   Kind kind() const;
 
-  /// "configs/a.yaml:14: pipeline.micro_batches", "configs/a.yaml:1: the document", or
-  /// "--set pipeline.micro_batches" when the value came from the command line.
+  /// "configs/a.yaml:14: pipeline.micro_batches", "configs/a.yaml:1: the document",
+  /// "--set pipeline.micro_batches" when the value came from the command line, or of parse_values()
+  /// "the job: pipeline.micro_batches".
   std::string where() const;
   /// The dotted key alone ("layers[3].forward_s", counted from 0), "" for the document itself.
   const std::string& key() const;
@@ -92,6 +93,9 @@ Node load(const std::filesystem::path& file, Bytes most = Bytes(std::int64_t{256
 
 /// Reads `text`; `name` stands for the file in errors.
 Node parse(std::string_view text, std::string_view name);
+/// The same for a text that nobody has seen, made of values of a program: errors name no lines, but
+/// `name` and the key.
+Node parse_values(std::string_view text, std::string_view name);
 
 /// `text` as a YAML scalar that reads back as the same text: without quotes where unambiguous, else
 /// in double quotes. The quoted form is JSON as well.

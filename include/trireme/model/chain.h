@@ -54,6 +54,11 @@ struct LayerRecipe {
   bool has_weights = true;  ///< of a graph's layer: trained ones
   /// How many tokens its attention lets a token see, itself included; nothing: all before it.
   std::optional<std::int64_t> window = {};
+  /// What a calling program says of it that its job does not: the same text on all ranks.
+  std::string sketch = {};
+  /// Digest of the values that a calling program gave it, the same on all ranks. Null: all that it
+  /// begins with is drawn from its seeds.
+  std::function<std::string()> given_values = {};
 };
 
 /// Input of the first layer and target of the last one, for B examples.

@@ -3,6 +3,7 @@
 
 #include "trireme/core/text.h"
 #include "trireme/core/visible.h"
+#include "trireme/prepare/measured_chain.h"
 
 #include <cctype>
 #include <optional>
@@ -27,7 +28,11 @@ std::string quoted(const std::string& word) {
 }  // namespace
 
 std::string measure_again(const GivenJob& run, const config::JobSpec& as_read,
-                          const config::JobSpec& settled, int stages) {
+                          const config::JobSpec& settled, int stages, bool both) {
+  if (run.text || !run.model.empty()) {
+    const std::string folder = prepare::profiles_folder(settled).string();
+    return concat("`rm -r ", visible(quoted(folder)), "` and the same run");
+  }
   std::string command = concat("trireme profile --fresh ", quoted(run.file));
   const auto set = [&](const std::string& setting) { command += " --set " + quoted(setting); };
   for (const std::string& setting : run.settings) set(setting);
@@ -39,7 +44,7 @@ std::string measure_again(const GivenJob& run, const config::JobSpec& as_read,
   };
   choose("pipeline.stages", as_read.pipeline.stages, stages);
   choose("pipeline.replicas", as_read.pipeline.replicas, settled.pipeline.replicas);
-  return concat('`', visible(command), '`');
+  return concat('`', visible(command), '`', both ? " and again with --set memory.tapes=lean" : "");
 }
 
 }  // namespace trireme::app

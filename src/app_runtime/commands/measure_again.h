@@ -10,8 +10,9 @@
 namespace trireme::app {
 
 /// "`trireme profile --fresh job.yaml`", with the settings of the run and, where the job as it was
-/// read leaves them open, its choices (`settled`, `stages`).
+/// read leaves them open, its choices (`settled`, `stages`); with `both`, once more with lean
+/// tapes. Where a program hands its job or chain over, which no command sees: what to delete.
 std::string measure_again(const GivenJob& run, const config::JobSpec& as_read,
-                          const config::JobSpec& settled, int stages);
+                          const config::JobSpec& settled, int stages, bool both);
 
 }  // namespace trireme::app

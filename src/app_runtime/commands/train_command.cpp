@@ -7,6 +7,7 @@
 #include "folder/run_folder.h"
 #include "job/job.h"
 #include "job/job_data.h"
+#include "job/same_everywhere.h"
 
 #include "trireme/checkpoint/store.h"
 #include "trireme/comm/cause.h"
@@ -49,27 +50,14 @@
 namespace trireme::app {
 namespace {
 
-/// Collective: the job and the data are the same on all ranks.
-void require_same_everywhere(comm::Channel& channel, const config::JobSpec& job,
-                             const std::string& data) {
-  const std::string mine = digest(config::to_yaml(job)) + data;
-  const auto all = comm::all_gather(channel, comm::everyone(channel), mine, "comparison of jobs");
-  // Every rank reports the same rank, so that whichever is heard first says the same.
-  const auto other = std::find_if(all.begin(), all.end(),
-                                  [&](const std::string& one) { return one != all.front(); });
-  if (other == all.end()) return;
-  const bool job_differs = other->substr(0, 32) != all.front().substr(0, 32);
-  throw InputError(concat("rank 0 and rank ", other - all.begin(), " read different ",
-                          job_differs ? "jobs" : "data", ": every rank must see the same files"));
-}
-
 /// What every process reads before there are ranks.
 struct Opened {
   explicit Opened(const TrainArguments& arguments)
       : job(load_train_job(arguments.training.job)),
         model(make_job_model(job, arguments.training.job.kinds)),
         dataset(open_data(job, model, arguments.training.job)),
-        content(content_digest(model, *dataset)) {
+        data(dataset->digest()),
+        content(content_digest(model, data)) {
     if (!ranks::is_speaker()) return;
     for (const std::string& file : {arguments.report, arguments.trace}) io::require_writable(file);
   }
@@ -77,7 +65,8 @@ struct Opened {
   config::JobSpec job;
   model::ChainModel model;
   std::unique_ptr<data::Dataset> dataset;
-  std::string content;  ///< content_digest(), for which all data is read
+  std::string data;     ///< digest of all examples
+  std::string content;  ///< content_digest()
 };
 
 /// Inputs of the run, which all ranks of this process share.
@@ -86,9 +75,10 @@ struct RunInputs {
   const config::JobSpec& job;
   const model::ChainModel& model;
   const data::Dataset& dataset;
-  const std::string& content;          ///< as in Opened
+  const std::string& data;  ///< as in Opened, like the next
+  const std::string& content;
   const config::LoadOptions& options;  ///< of a job without settings
-  std::string measure_again = {};      ///< command that does so, for a settled job
+  const config::JobSpec& as_read;      ///< before its shape was settled
 };
 
 /// mpirun gives its ranks a pseudo-terminal, whatever its own output is: plain lines there.
@@ -263,20 +253,24 @@ void train_settled(const RunInputs& run, const ranks::RankContext& context,
                             .stop_requested = ranks::stop_requested,
                             .save_and_stop_requested = ranks::save_and_stop_requested,
                             .since_start = ranks::process_age});
+  // Full and lean tapes have profiles of their own, and `auto` compares them.
+  const bool has_both = prepared.plan.lean_tapes && run.job.memory.tapes == "auto";
   // After the checkpoint was loaded: an error in it leaves the folder as it is.
   std::unique_ptr<RunFolder> folder;
   const auto begin = [&] {
     if (speaks)
-      folder = begun_folder(run, {.job = run.job,
-                                  .model = run.model,
-                                  .prepared = prepared,
-                                  .out = out,
-                                  .is_terminal = is_terminal,
-                                  .steps_done = resumed ? resumed->step : 0,
-                                  .parameters = trainer.parameters(),
-                                  .measure_again = run.measure_again,
-                                  .on_step = run.arguments.training.on_step,
-                                  .meter = meter ? meter->describe() : ""});
+      folder =
+          begun_folder(run, {.job = run.job,
+                             .model = run.model,
+                             .prepared = prepared,
+                             .out = out,
+                             .is_terminal = is_terminal,
+                             .steps_done = resumed ? resumed->step : 0,
+                             .parameters = trainer.parameters(),
+                             .measure_again = measure_again(run.arguments.training.job, run.as_read,
+                                                            run.job, context.stages, has_both),
+                             .on_step = run.arguments.training.on_step,
+                             .meter = meter ? meter->describe() : ""});
   };
   comm::run_with_heartbeat(context.channel, begin, "begin of the run's folder");
   const runtime::FinishedRun done = run_recorded(trainer, folder.get(), run, prepared, context);
@@ -323,7 +317,7 @@ prepare::SettledJob settled_job(const RunInputs& run, const ranks::RankContext& 
 }
 
 void train_rank(const RunInputs& run, const ranks::RankContext& context) {
-  require_same_everywhere(context.channel, run.job, run.content);
+  require_same_everywhere(context.channel, run.job, run.model, run.data);
   std::ostream& out = words_of(run);
   std::optional<ranks::FolderLock> lock;
   const bool saves = run.job.checkpoint.every > 0;
@@ -354,10 +348,10 @@ void train_rank(const RunInputs& run, const ranks::RankContext& context) {
                  .job = settled.job,
                  .model = run.model,
                  .dataset = run.dataset,
+                 .data = run.data,
                  .content = run.content,
                  .options = run.options,
-                 .measure_again = measure_again(run.arguments.training.job, run.job, settled.job,
-                                                placed.stages)},
+                 .as_read = run.job},
                 placed, settled.known, resumed);
 }
 
@@ -378,8 +372,10 @@ Trained trained(const TrainArguments& arguments, ranks::LocalErrors errors) {
                       .job = opened->job,
                       .model = opened->model,
                       .dataset = *opened->dataset,
+                      .data = opened->data,
                       .content = opened->content,
-                      .options = options};
+                      .options = options,
+                      .as_read = opened->job};
   const int code = ranks::launch(
       opened->job, [&](const ranks::RankContext& context) { train_rank(run, context); }, errors);
   return {.code = code, .folder = opened->job.report.directory};

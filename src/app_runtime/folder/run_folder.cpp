@@ -209,10 +209,7 @@ void RunFolder::add_known(record::RunSummary& summary, Seconds total) const {
 }
 
 std::string RunFolder::prediction_note(const record::RunSummary& summary) const {
-  // Full and lean tapes have profiles of their own, and `auto` compares them.
-  const bool has_both = prepared_.plan.lean_tapes && job_.memory.tapes == "auto";
-  return record::prediction_note(
-      summary, concat(measure_again_, has_both ? " and again with --set memory.tapes=lean" : ""));
+  return record::prediction_note(summary, measure_again_);
 }
 
 void RunFolder::finish(const record::RunSummary& summary) const {

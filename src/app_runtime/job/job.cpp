@@ -8,10 +8,43 @@
 
 #include <filesystem>
 #include <iostream>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <variant>
+#include <vector>
 
 namespace trireme::app {
+
+namespace {
+
+io::Node values_of(const GivenJob& given) {
+  return io::parse_values(*given.text, given.file);
+}
+
+/// The job's settings, and those that say what the program hands over. Throws InputError where the
+/// job has a model besides.
+std::vector<std::string> settings_of(const GivenJob& given) {
+  std::vector<std::string> settings = given.settings;
+  if (given.model.empty() && !given.examples) return settings;
+  const io::Node document = given.text ? values_of(given) : io::load(given.file);
+  const auto find = [](const std::optional<io::Node>& map, std::string_view key) {
+    return map && map->kind() == io::Node::Kind::kMap ? map->find(key) : std::nullopt;
+  };
+  if (!given.model.empty()) {
+    const auto model = find(document, "model"), kind = find(model, "kind");
+    const bool is_said_again = kind && kind->kind() == io::Node::Kind::kScalar &&
+                               kind->text() == given.model && model->entries().size() == 1;
+    if (model && !is_said_again)
+      model->fail("is there, and the program hands a chain over: leave one of them out");
+    settings.push_back("model.kind=" + given.model);
+  }
+  if (given.examples && !find(find(document, "data"), "kind")) settings.push_back("data.kind=own");
+  return settings;
+}
+
+}  // namespace
 
 config::LoadOptions load_options(const model::ModelRegistry& own) {
   config::LoadOptions options;
@@ -21,8 +54,8 @@ config::LoadOptions load_options(const model::ModelRegistry& own) {
 
 config::JobSpec load_train_job(const GivenJob& given) {
   config::LoadOptions options = load_options(given.kinds);
-  options.settings = given.settings;
-  config::JobSpec job = given.text ? config::read_job(io::parse(*given.text, given.file), options)
+  options.settings = settings_of(given);
+  config::JobSpec job = given.text ? config::read_job(values_of(given), options)
                                    : config::load_job(given.file, options);
   std::error_code failure;
   if (!job.plan.file.empty() && !std::filesystem::exists(job.plan.file, failure))

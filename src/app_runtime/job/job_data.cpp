@@ -4,9 +4,13 @@
 #include "trireme/core/digest.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/data/own_examples.h"
+#include "trireme/ranks/signals.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
+#include <utility>
 
 namespace trireme::app {
 namespace {
@@ -36,6 +40,24 @@ data::ExampleShape shape_of(const model::ChainModel& model) {
   return shape;
 }
 
+/// Examples that are not read any more once a stop was requested: each runs the program's code.
+class UntilStopped final : public data::OwnExamples {
+ public:
+  explicit UntilStopped(std::unique_ptr<data::OwnExamples> examples)
+      : examples_(std::move(examples)) {}
+
+  std::int64_t size() const override { return examples_->size(); }
+  std::string name() const override { return examples_->name(); }
+  data::Example example(std::int64_t number) const override {
+    if (ranks::stop_requested())
+      throw Interrupted(concat("stopped on request before example ", number, " was read"));
+    return examples_->example(number);
+  }
+
+ private:
+  std::unique_ptr<data::OwnExamples> examples_;
+};
+
 /// Micro-batches per replica of one validation: at most one pass over the validation part.
 int validation_micro_batches(const config::JobSpec& job, const data::Dataset& dataset) {
   const std::int64_t examples = dataset.validation_examples();
@@ -58,8 +80,8 @@ std::unique_ptr<data::Dataset> open_data(const config::JobSpec& job, const model
     job.fail("data.kind",
              concat("is ", job.data.kind, ", but the program hands its data over: must be own"));
   if (is_own)
-    return data::make_own(given.examples(), shape_of(model), job.data.validation_fraction,
-                          job.train.seed);
+    return data::make_own(std::make_unique<UntilStopped>(given.examples()), shape_of(model),
+                          job.data.validation_fraction, job.train.seed);
   try {
     return data::open_dataset(job.data, shape_of(model), job.train.seed);
   } catch (const InputError& error) {
@@ -72,8 +94,8 @@ std::unique_ptr<data::Dataset> open_data(const config::JobSpec& job, const model
   }
 }
 
-std::string content_digest(const model::ChainModel& model, const data::Dataset& dataset) {
-  return model.code.empty() ? dataset.digest() : digest(concat(dataset.digest(), model.code));
+std::string content_digest(const model::ChainModel& model, const std::string& data) {
+  return model.code.empty() ? data : digest(concat(data, model.code));
 }
 
 runtime::DataSource source_of(const config::JobSpec& job, const model::ChainModel& model,

@@ -18,8 +18,9 @@ namespace trireme::app {
 std::unique_ptr<data::Dataset> open_data(const config::JobSpec& job, const model::ChainModel& model,
                                          const GivenJob& given);
 
-/// Digest of all examples, and of the model's code (ChainModel::code) where there is some.
-std::string content_digest(const model::ChainModel& model, const data::Dataset& dataset);
+/// `data`, the digest of all examples, with the model's code (ChainModel::code) where there is
+/// some.
+std::string content_digest(const model::ChainModel& model, const std::string& data);
 
 /// The batches that a trainer loads in each step and validation. The data set must outlive it.
 runtime::DataSource source_of(const config::JobSpec& job, const model::ChainModel& model,

@@ -28,8 +28,9 @@ InputError unlike_uses(const std::string& tie, const std::string& first,
                        const std::string& second) {
   return InputError(concat("the tied weight '", tie, "' has other initial values in ", second,
                            " than in ", first,
-                           ", so that its values would depend on the cut: give all its uses "
-                           "the same shape, and draw them from Seeds::of_tie"));
+                           ", so that its values would depend on the cut: all its uses must begin "
+                           "with the same tensor (in C++ drawn from Seeds::of_tie; in Python one "
+                           "nn.Parameter that they share, filled alike on every rank)"));
 }
 
 Stage::Stage(const model::ChainModel& model, std::vector<int> layers, std::int64_t seed,
