@@ -4,6 +4,7 @@
 #include "trireme/core/digest.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/profile/measure.h"
 
 #include <algorithm>
 #include <string>
@@ -56,9 +57,11 @@ std::unique_ptr<data::Dataset> open_data(const config::JobSpec& job, const model
   if (!is_own && given.examples)
     job.fail("data.kind",
              concat("is ", job.data.kind, ", but the program hands its data over: must be own"));
-  if (is_own)
-    return data::make_own(given.examples(), shape_of(model), job.data.validation_fraction,
-                          job.train.seed);
+  if (is_own) {
+    data::ExampleShape shape = shape_of(model);
+    shape.takes_masks = profile::may_be_masked(job, model);
+    return data::make_own(given.examples(), shape, job.data.validation_fraction, job.train.seed);
+  }
   try {
     return data::open_dataset(job.data, shape_of(model), job.train.seed);
   } catch (const InputError& error) {
