@@ -7,6 +7,7 @@
 #include "trireme/app_runtime/in_process.h"
 #include "trireme/app_runtime/run.h"
 #include "trireme/model/foreign.h"
+#include "trireme/ranks/launch.h"
 #include "trireme/tier/memory.h"
 
 #include <pybind11/stl.h>
@@ -112,4 +113,5 @@ PYBIND11_MODULE(_core, m) {
   m.def("plan", &python::plan);
   m.def("run", &python::run);
   m.def("export_weights", &python::export_weights);
+  m.def("is_speaker", &ranks::is_speaker);
 }
