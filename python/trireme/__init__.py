@@ -26,6 +26,6 @@ _require_built_for(torch.__version__)
 from ._chain import Chain, Layer  # noqa: E402
 from ._errors import DoesNotFit, Error, InputError  # noqa: E402
 from ._load import load_weights  # noqa: E402
-from ._run import Plan, Step, Summary, plan, run, train  # noqa: E402
+from ._run import Plan, Step, Summary, is_main_process, plan, run, train  # noqa: E402
 
-__all__ = ["Chain", "DoesNotFit", "Error", "InputError", "Layer", "Plan", "Step", "Summary", "load_weights", "plan", "run", "train"]
+__all__ = ["Chain", "DoesNotFit", "Error", "InputError", "Layer", "Plan", "Step", "Summary", "is_main_process", "load_weights", "plan", "run", "train"]

@@ -136,7 +136,8 @@ class Chain:
     def code(self) -> str:
         """What costs and checkpoints of this chain belong to."""
         users = [user for recipe in self.recipes for user in recipe.users]
-        return _code.digest_of(users) + " " + _code.digest_of_texts(recipe.sketch for recipe in self.recipes)
+        sketches = [recipe.sketch for recipe in self.recipes]
+        return f"{_code.digest_of(users)} {_code.digest_of_texts([*sketches, f'masked targets: {self.masked_targets}'])}"
 
     def sized(self, example: tuple[int, ...]) -> Chain:
         """This chain, for examples of these sizes unless it names its own."""

@@ -144,6 +144,12 @@ def run(*arguments: str) -> int:
         return _core.run(["trireme", *arguments], _kinds(None))
 
 
+def is_main_process() -> bool:
+    """Whether this process is the first of those that a launcher has started, or the only one: the one that should
+    export what was trained, or tell others of it."""
+    return _core.is_speaker()
+
+
 def _read(job: Job, chain: Chain | None) -> tuple[str, str | None, str]:
     """The job's file, or a name for messages and the job's text; and the kind of a chain that is handed over."""
     _require_chain(chain)

@@ -10,6 +10,10 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
+#include <functional>
+#include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -30,6 +34,16 @@ class OwnDataset final : public NumberedExamples {
         source_(std::move(source)),
         order_(static_cast<std::uint64_t>(source_->size()), kSplitKey) {}
 
+  std::optional<std::int64_t> train_counted(std::int64_t first, std::int64_t count) const override {
+    if (!shape_.takes_masks) return std::nullopt;
+    return counted({first, count, 0}, [&] { return train_places(first, count); });
+  }
+  std::optional<std::int64_t> validation_counted(std::int64_t first, std::int64_t count,
+                                                 std::int64_t total) const override {
+    if (!shape_.takes_masks) return std::nullopt;
+    return counted({first, count, total}, [&] { return validation_places(first, count, total); });
+  }
+
   std::string digest() const override;
   std::string describe() const override {
     const std::string validation = validation_examples() == 0
@@ -47,14 +61,22 @@ class OwnDataset final : public NumberedExamples {
   std::int64_t number_at(std::int64_t place) const {
     return static_cast<std::int64_t>(order_(static_cast<std::uint64_t>(place)));
   }
+  using Asked = std::array<std::int64_t, 3>;
+  /// Unmasked targets at these places. Every micro-batch of a step asks for the same ones, which
+  /// are fetched once.
+  std::int64_t counted(const Asked& asked,
+                       const std::function<std::vector<std::int64_t>()>& places) const;
   void put_target(std::int64_t number, const at::Tensor& target, at::Tensor row) const;
   /// Throws InputError unless the example's part has the sizes of a row, and numbers of its kind.
   void require_like(std::int64_t number, const char* part, const at::Tensor& value,
                     const at::Tensor& row) const;
   void require_classes(std::int64_t number, const char* part, const at::Tensor& value) const;
+  void require_target(std::int64_t number, const at::Tensor& target) const;
 
   std::unique_ptr<OwnExamples> source_;
   Permutation order_;
+  mutable std::mutex mutex_;
+  mutable std::pair<Asked, std::int64_t> last_counted_{};
 };
 
 }  // namespace
@@ -105,10 +127,40 @@ void OwnDataset::fill_target(std::int64_t place, std::int64_t row, MicroBatch& b
   put_target(number, source_->example(number).target, batch.target[row]);
 }
 
+std::int64_t OwnDataset::counted(const Asked& asked,
+                                 const std::function<std::vector<std::int64_t>()>& places) const {
+  {
+    const std::lock_guard alone(mutex_);
+    if (last_counted_.first == asked && last_counted_.second > 0) return last_counted_.second;
+  }
+  std::int64_t sum = 0;  // without the mutex, for examples are the caller's code
+  for (const std::int64_t place : places())
+    sum += at::sum(at::ne(source_->example(number_at(place)).target, kMasked)).item<std::int64_t>();
+  const std::lock_guard alone(mutex_);
+  last_counted_ = {asked, sum};
+  return sum;
+}
+
 void OwnDataset::put_target(std::int64_t number, const at::Tensor& target, at::Tensor row) const {
   require_like(number, "target", target, row);
-  require_classes(number, "target", target);
+  require_target(number, target);
   row.copy_(target);
+}
+
+void OwnDataset::require_target(std::int64_t number, const at::Tensor& target) const {
+  const at::Tensor is_masked = at::eq(target, kMasked);
+  if (!at::any(is_masked).item<bool>()) return require_classes(number, "target", target);
+  const std::string where = concat("example ", number, " of ", source_->name());
+  if (!shape_.takes_masks)
+    throw InputError(concat(where, " has masked targets (", kMasked,
+                            "), which the loss of this model does not support: leave them out, or "
+                            "say trireme.Chain(..., masked_targets=True) of a loss that passes "
+                            "over them"));
+  const at::Tensor others = at::masked_select(target, at::logical_not(is_masked));
+  if (others.numel() == 0)
+    throw InputError(concat(where, " has only masked targets (", kMasked,
+                            "), of which nothing is learned: leave it out"));
+  require_classes(number, "target", others);
 }
 
 void OwnDataset::require_like(std::int64_t number, const char* part, const at::Tensor& value,

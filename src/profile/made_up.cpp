@@ -3,6 +3,7 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/profile/measure.h"
 
 #include <ATen/ATen.h>
 
@@ -29,7 +30,7 @@ model::Values made_up_target(const model::ChainModel& model, const config::JobSp
   std::vector<std::int64_t> sizes{job.train.micro_batch.value()};
   if (model.input == model::InputKind::kTokens) sizes.push_back(model.input_size);
   const at::Tensor classes = at::empty(sizes, at::kLong).random_(0, model.classes, std::move(from));
-  if (job.data.kind != "documents") return {classes};
+  if (!may_be_masked(job, model)) return {classes};
   return {classes, at::full({}, 1.0 / static_cast<double>(classes.numel()), at::kFloat)};
 }
 
@@ -38,6 +39,10 @@ std::vector<std::int64_t> made_up_documents(const model::ChainModel& model,
   if (!job.data.isolates_documents()) return {};
   return std::vector<std::int64_t>(static_cast<std::size_t>(job.train.micro_batch.value()),
                                    model.input_size);
+}
+
+bool may_be_masked(const config::JobSpec& job, const model::ChainModel& model) {
+  return job.data.kind == "documents" || (!model.code.empty() && model.takes_masked_targets);
 }
 
 model::Values without_values(const model::Values& values) {

@@ -9,6 +9,7 @@
 #include "trireme/core/digest.h"
 #include "trireme/core/text.h"
 #include "trireme/model/foreign.h"
+#include "trireme/ranks/launch.h"
 #include "trireme/tier/memory.h"
 
 #include <ATen/ATen.h>
@@ -124,4 +125,5 @@ PYBIND11_MODULE(_core, m) {
   m.def("run", &python::run);
   m.def("export_weights", &python::export_weights);
   m.def("digest", &python::digest);
+  m.def("is_speaker", &ranks::is_speaker);
 }

@@ -135,12 +135,11 @@ model::Values PythonLayer::forward(const model::Values& input, const model::Cont
   keep_thread_state();
   const model::DefaultGenerator drawn_from(context.generator);
   const py::gil_scoped_acquire gil;  // after the generator: operators let go of it meanwhile
-  const model::EarlyEndScope early_end(&throw_early_end);
   try {
     if (std::exchange(is_training_, context.training) != context.training)
       module_.attr("train")(context.training);
     OwnSlots slots(slots_);
-    model::Values output = values_of(module_(*arguments_of(input, context)));
+    model::Values output = values_of(called(arguments_of(input, context)));
     slots.take_over();
     model::require_output(output, context);
     require_gradient(input, output);
@@ -149,6 +148,11 @@ model::Values PythonLayer::forward(const model::Values& input, const model::Cont
   } catch (const py::error_already_set& error) {
     rethrow(error);
   }
+}
+
+py::object PythonLayer::called(const py::tuple& arguments) const {
+  const model::EarlyEndScope early_end(&throw_early_end);  // of Python's frames alone
+  return module_(*arguments);
 }
 
 py::tuple PythonLayer::arguments_of(const model::Values& input,

@@ -43,6 +43,7 @@ class PythonLayer final : public model::Layer {
 
   void adopt();
   at::Tensor added(const py::object& part);
+  py::object called(const py::tuple& arguments) const;
   py::tuple arguments_of(const model::Values& input, const model::Context& context) const;
   static model::Values values_of(const py::object& result);
   void require_gradient(const model::Values& input, const model::Values& output) const;

@@ -127,5 +127,65 @@ TEST(OwnExamples, ThatDoNotFitTheModelAreNamed) {
   EXPECT_THROW(tokens(0), InputError);
 }
 
+/// Example n has n targets that count, of three.
+Example with_masks(std::int64_t number) {
+  Example example = three(number);
+  for (std::int64_t i = number; i < 3; ++i) example.target[i] = kMasked;
+  return example;
+}
+
+std::unique_ptr<Dataset> masked(std::int64_t size, std::function<Example(std::int64_t)> make) {
+  ExampleShape shape = kTokens;
+  shape.takes_masks = true;
+  return make_own(std::make_unique<Given>(size, std::move(make)), shape, 0.25, 1);
+}
+
+TEST(OwnExamples, WeighTargetsOfAStepAlikeWhereSomeAreMasked) {
+  const auto dataset = masked(8, [](std::int64_t number) { return with_masks(1 + number % 3); });
+  const BatchShape shape{.batch = 6, .micro_batch = 2};
+  std::int64_t counted = 0;
+  for (const std::int64_t m : {0, 1, 2})
+    counted += at::sum(at::ne(train_target(*dataset, shape, 0, m).at(0), kMasked)).item().toLong();
+  EXPECT_EQ(dataset->train_counted(0, 6), counted);
+  EXPECT_LT(counted, 18);
+  for (const std::int64_t m : {0, 1, 2})
+    EXPECT_FLOAT_EQ(train_target(*dataset, shape, 0, m).at(1).item<float>(),
+                    3.F / static_cast<float>(counted));
+}
+
+TEST(OwnExamples, AreAskedTwiceForAStepWhoseTargetsMayBeMasked) {
+  int asked = 0;
+  const auto dataset = masked(8, [&](std::int64_t) { return ++asked, with_masks(2); });
+  for (const std::int64_t m : {0, 1, 2})
+    (void)train_target(*dataset, {.batch = 6, .micro_batch = 2}, 0, m);
+  EXPECT_EQ(asked, 12);
+}
+
+TEST(OwnExamples, OfOtherModelsHaveNoWeights) {
+  EXPECT_EQ(tokens(8)->train_counted(0, 4), std::nullopt);
+  EXPECT_EQ(tokens(8)->validation_counted(0, 4, 4), std::nullopt);
+}
+
+TEST(OwnExamples, AreRefusedWhereMasksCannotBe) {
+  const auto refusal = [](const std::unique_ptr<Dataset>& dataset) -> std::string {
+    try {
+      (void)dataset->train(0, 1);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const auto two = [](std::int64_t) { return with_masks(2); };
+  EXPECT_THAT(refusal(tokens(8, 0.25, two)), testing::HasSubstr("has masked targets (-100)"));
+  EXPECT_THAT(refusal(masked(8, [](std::int64_t) { return with_masks(0); })),
+              testing::HasSubstr("has only masked targets (-100), of which nothing is learned"));
+  const auto beyond = [](std::int64_t) {
+    Example example = with_masks(2);
+    example.target[0] = 100;
+    return example;
+  };
+  EXPECT_THAT(refusal(masked(8, beyond)), testing::HasSubstr("has 100 in its target"));
+}
+
 }  // namespace
 }  // namespace trireme::data

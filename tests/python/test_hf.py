@@ -131,15 +131,17 @@ class Odd(transformers.PreTrainedModel):
 
     def forward(self, input_ids=None, inputs_embeds=None, labels=None, shift_labels=None, **kwargs):
         hidden = self.embedding(input_ids) if inputs_embeds is None else inputs_embeds
+        hidden = self.norm(hidden) if self.way == "norm twice" else hidden
         for block in self.blocks[: -1 if self.way == "left out" else None]:
-            hidden = block(hidden)
+            first, hidden = hidden, block(hidden)
             hidden = self.norm(hidden) if self.way == "amid" else hidden + 1 if self.way == "changed" else hidden
-        logits = self.head(self.norm(hidden))
-        if input_ids is not None and self.way == "other loss":
-            logits = logits * 8
+        logits = self.head(self.norm(hidden + first if self.way == "skip" else hidden))
         if input_ids is not None and self.way == "other gradient":
             logits = logits / 2 + logits.detach() / 2
-        return transformers.modeling_outputs.CausalLMOutput(loss=self.loss_of(logits, labels, shift_labels), logits=logits)
+        loss = self.loss_of(logits, labels, shift_labels)
+        if input_ids is not None and self.way == "other loss":
+            loss = None if loss is None else loss * 2
+        return transformers.modeling_outputs.CausalLMOutput(loss=loss, logits=logits)
 
     def loss_of(self, logits, labels, shifted):
         if labels is None:
@@ -158,11 +160,23 @@ class Odd(transformers.PreTrainedModel):
         ("left out", "not all of its blocks run"),
         ("amid", "norm runs between blocks"),
         ("changed", "what a block gives is not what the next one is given"),
+        ("skip", "what follows the blocks depends on more than the last one's hidden states"),
         ("unshifted", "its loss shifts labels by itself and does not take shift_labels"),
     ],
 )
 def test_refuses_a_decoder_that_is_no_chain(way, words):
     refused(Odd(config_of("llama"), way), "Odd cannot be cut into layers: ", words)
+
+
+def test_a_module_that_runs_before_and_after_the_blocks_is_one_weight_of_both_layers():
+    model = Odd(config_of("llama"), "norm twice")
+    tokens, target = tokens_of(model.config)
+    chain = hf.chain(model, CONTEXT)
+    assert sorted(chain.recipes[0].ties) == sorted(chain.recipes[-1].ties) == ["model.norm.bias", "model.norm.weight"]
+    loss, gradients = whole_step(model, tokens, target)
+    loss_of_chain, gradients_of_chain = chain_step(chain, model, tokens, target)
+    assert torch.equal(loss, loss_of_chain)
+    assert all(torch.equal(gradients[name], gradients_of_chain[name]) for name in gradients)
 
 
 def refused(model, *words, **more):
@@ -434,3 +448,94 @@ def test_refuses_weights_of_another_model():
     unsaved = trained("unsaved", hf.chain(config_of_run("llama"), 32), checkpoint={"every": 0})
     with pytest.raises(trireme.InputError, match=r"has no checkpoints: .*\(checkpoint.every\)"):
         hf.back_into(model_of(config_of_run("llama")), unsaved)
+
+
+# LoRA by peft.
+
+
+def lora():
+    peft = pytest.importorskip("peft", reason="peft is not installed")
+    return lambda model: peft.get_peft_model(model, peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"], lora_dropout=0.1, task_type="CAUSAL_LM"))
+
+
+def test_adapters_of_a_model_are_trained_and_opened_by_peft(tmp_path):
+    add = lora()
+    import peft
+
+    model_of(config_of_run("llama")).save_pretrained(tmp_path / "model")
+    base = lambda: AutoModelForCausalLM.from_pretrained(tmp_path / "model", dtype=torch.float32)
+    model = add(base())
+    kept = trained("kept", hf.chain(model, 32), plan={"solver": "keep_all"})
+    assert kept.figures["trained_parameters"] == sum(value.numel() for name, value in model.named_parameters() if "lora_" in name)
+    half = trained("half", hf.chain(model, 32), memory={"device_budget": peak(kept) // 2, "host_budget": "1GiB"})
+    assert digests(half) == digests(kept)
+    hf.back_into(model, kept)
+    assert_equal(base(), model.unload())
+    model = add(base())
+    hf.back_into(model, kept)
+    model.save_pretrained(tmp_path / "adapters")
+    again = peft.PeftModel.from_pretrained(base(), tmp_path / "adapters").eval()
+    tokens, _ = tokens_of(config_of_run("llama"))
+    assert torch.equal(again(tokens).logits, model.eval()(tokens).logits)
+    assert not torch.equal(again(tokens).logits, base().eval()(tokens).logits)
+
+
+def test_adapters_of_a_folder_are_drawn_in_the_run(tmp_path):
+    model_of(config_of_run("llama")).save_pretrained(tmp_path / "model")
+    add = lora()
+    chain = hf.chain(tmp_path / "model", 32, prepare=add)
+    values = built(chain)
+    drawn = {name: value for name, value in values.items() if "lora_" in name}
+    assert len(drawn) == 4 * 4
+    assert all((value == 0).all() == ("lora_B" in name) for name, value in drawn.items())
+    assert {name for name, value in values.items() if value.requires_grad} == drawn.keys()
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "model", dtype=torch.float32)
+    first = trained("first", chain)
+    whole = trained("whole", hf.chain(model, 32), plan={"solver": "keep_all"})
+    assert first.losses[0] == whole.losses[0]  # B is zero
+    assert digests(trained("two", chain, pipeline={"stages": 2})) == digests(first)
+
+
+def test_prepare_may_freeze_and_must_give_values(tmp_path):
+    model_of(config_of_run("llama")).save_pretrained(tmp_path)
+
+    def freeze(model):
+        model.model.layers[:2].requires_grad_(False)
+
+    names = [name for name, value in built(hf.chain(tmp_path, 32, prepare=freeze)).items() if not value.requires_grad]
+    assert {name.split(".")[0] for name in names} == {"block0", "block1"}
+
+    def add(model):
+        model.lm_head.bias = nn.Parameter(torch.zeros(64, device="meta"))
+
+    with pytest.raises(trireme.InputError, match="prepare has left model.lm_head.bias on meta, without values"):
+        built(hf.chain(tmp_path, 32, prepare=add))
+    with pytest.raises(trireme.InputError, match="prepare is for a folder or a config"):
+        hf.chain(model_of(config_of_run("llama")), 32, prepare=freeze)
+
+
+@pytest.mark.parametrize("kind", ["gemma3_text", "gpt2"])
+@pytest.mark.parametrize("precision", ["bfloat16", "bfloat16_weights"])
+def test_lower_precisions_give_one_digest_for_every_plan(kind, precision):
+    chain = hf.chain(model_of(config_of_run(kind)), 32)
+    kept = trained("kept", chain, plan={"solver": "keep_all"}, train={"precision": precision})
+    less = trained("less", chain, train={"precision": precision}, memory={"device_budget": peak(kept) * 2 // 3, "host_budget": "1GiB"})
+    assert digests(less) == digests(kept)
+
+
+def test_masked_labels_have_no_loss():
+    """All examples are one, so that a step's loss is that of the whole model on it."""
+    model = model_of(config_of_run("llama"))
+    tokens = torch.arange(33) % 60
+    labels = torch.where(torch.arange(33) % 3 == 0, tokens, -100)
+    run = trireme.train(job(steps=1), hf.chain(model, 32), data=[{"input_ids": tokens, "labels": labels}] * 16)
+    whole = model(input_ids=tokens[None, :-1], labels=labels[None, 1:], shift_labels=labels[None, 1:])
+    assert run.losses[0] == pytest.approx(whole.loss.item(), rel=1e-6)
+
+
+def test_what_is_trained_goes_into_a_model_of_another_type():
+    run = trained("run", hf.chain(config_of_run("gemma3_text"), 32))
+    model, half = model_of(config_of_run("gemma3_text")), model_of(config_of_run("gemma3_text"), seed=9).bfloat16()
+    hf.back_into(model, run)
+    hf.back_into(half, run)
+    assert_equal(half, model.bfloat16())

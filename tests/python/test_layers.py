@@ -78,6 +78,23 @@ def test_the_last_layer_is_given_the_target():
     assert same(Probe(module, is_last=True).untaped([x], SEED, [target], True), [expected.detach()])
 
 
+@pytest.mark.parametrize("way", ["taped", "retaped"])
+def test_a_loss_over_masked_targets_is_its_share_of_a_step(way):
+    """Its last operations are no Python's, where a retape ends, too."""
+    torch.manual_seed(0)
+    module, x, target = Head(16, 8), torch.randn(2, 4, 8), torch.randint(16, (2, 4))
+    target[0, 1:] = -100
+    weight, gradient = torch.tensor(0.125), torch.tensor(1.0)
+    leaf = x.clone().requires_grad_()
+    loss = module(leaf, target) * (torch.tensor(5.0) * weight)
+    loss.backward()
+    expected = [leaf.grad, *(parameter.grad.clone() for parameter in module.parameters())]
+    module.zero_grad(set_to_none=True)
+    layer = Probe(module, is_last=True)
+    output = layer.retaped([x], SEED, [target, weight]) if way == "retaped" else layer.taped([x], SEED, [target, weight], False)
+    assert same([*output, *layer.backward([gradient], False)], [loss.detach(), *expected])
+
+
 def test_checkpoints_in_a_layer_keep_less():
     layers = {style: Probe(block_and_values(style)[0]) for style in ("plain", "checkpoint", "reentrant")}
     x = block_and_values("plain")[1]

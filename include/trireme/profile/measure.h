@@ -17,6 +17,11 @@
 
 namespace trireme::profile {
 
+/// Whether targets may be masked, which takes a few bytes more: those of documents; and those of
+/// models with code of their own whose loss supports it, for which data may be handed over that
+/// nobody has read yet.
+bool may_be_masked(const config::JobSpec& job, const model::ChainModel& model);
+
 struct MeasureOptions {
   int threads = 1;
   /// A layer's forward and backward are repeated for at least this time in total and at least this

@@ -99,24 +99,23 @@ def _cut(model: Model, prepare: Callable[[nn.Module], Any] | None, self_test: bo
     """The whole model, and its layers, which share its modules."""
     whole, source_of, what = _whole(model)
     names, alive = _names_of(whole), list(whole.parameters())  # which keeps ids what they are
+    plain = whole  # as a folder has it
     if prepare is not None:
         if source_of is None:
             raise InputError("prepare is for a folder or a config: change a model in memory before it is given")
-        plain = copy.deepcopy(whole)  # as the folder has it
+        plain = copy.deepcopy(whole)
         whole = prepare(whole) or whole
-    else:
-        plain = whole
+    adapters = {name: one.init_lora_weights for name, one in getattr(whole, "peft_config", {}).items() if hasattr(one, "init_lora_weights")}
     whole = _without_wrapper(whole)
     cut = Cut(whole)
     layers = cut.layers()
     if _self_test.is_wanted(whole, self_test, has_values=source_of is None):
         _self_test.compare(cut, whole, layers, context)
-    source = source_of and source_of(plain, _tied(layers, names))
-    about = _about(whole)
-    del alive
-    width = whole.get_input_embeddings().weight.shape[-1]
+    origin = _weights.Origin(names, source_of and source_of(plain, _tied(layers, names)), what, adapters)
+    width, about = whole.get_input_embeddings().weight.shape[-1], _about(whole)
     finish = lambda layer: layer.keep_arguments(context, width) if context and isinstance(layer, Block) else None
-    builds = [_weights.Build(layer, names, source, what, finish) for layer in layers]
+    builds = [_weights.Build(layer, origin, finish) for layer in layers]
+    del alive
     called = ["embedding", *(f"block{number}" for number in range(len(layers) - 2)), "head"]
     return whole, [Layer(build, name, kind_of(layer, about), like=layer) for build, name, layer in zip(builds, called, layers)]
 

@@ -8,6 +8,7 @@ the call of the layer's block. So nothing but hidden states goes from layer to l
 from __future__ import annotations
 
 import copy
+import dataclasses
 from typing import Any
 
 import torch
@@ -21,6 +22,15 @@ from ._stubs import Catch, Give, HandedOn, Logits, OfBlock, Pass, Record, Stub
 BY_HAND = "make a trireme.Chain of its modules (docs/python.md)"
 _TOKENS = 5  # of the example on which a model is looked at
 _MOST_MEMBERS = 3  # of what a block gives
+
+
+@dataclasses.dataclass
+class _Ran:
+    """What a run of the model without weights has shown."""
+
+    when: dict[str, set[str]] = dataclasses.field(default_factory=dict)  # by module with weights: "before", "amid", "after"
+    arguments: list[dict] = dataclasses.field(default_factory=list)  # of every block
+    logits: torch.Tensor | None = None
 
 
 class Cut:
@@ -109,13 +119,13 @@ class Cut:
 
     # What its forward does.
 
-    def _looked_at(self) -> tuple[int, dict[str, str], list[Any]]:
+    def _looked_at(self) -> tuple[int, dict[str, set[str]], list[Any]]:
         """How many members the tuple has that blocks give, which modules with weights run "before" and "after" them, and
         what each block is given."""
         failed, is_changed = None, False
         for members in range(_MOST_MEMBERS + 1):
             try:
-                return members, *self._run_twice(members)
+                return members, *self._compared(members)
             except HandedOn:
                 is_changed = True
             except InputError:
@@ -126,47 +136,50 @@ class Cut:
             raise self.refuse("what a block gives is not what the next one is given", BY_HAND)
         raise self.refuse(f"its forward fails on hidden states without weights ({told(failed, failed.__traceback__)})", BY_HAND) from failed
 
-    def _run_twice(self, members: int) -> tuple[dict[str, str], list[Any]]:
-        """Runs the model without weights twice: on tokens, and on hidden states in the place of embeddings. Only the
-        hidden states that go from block to block may depend on what was given."""
+    def _compared(self, members: int) -> tuple[dict[str, set[str]], list[Any]]:
+        """Runs the model without weights: on tokens, and on hidden states in the place of embeddings. Only the hidden
+        states that go from block to block may depend on what was given, and what follows on the last block's alone."""
+        hidden = torch.randn(2, _TOKENS, self._width, generator=torch.Generator().manual_seed(0)).to(self._device)
+        before = hidden.clone()
         tokens = torch.zeros(2, _TOKENS, dtype=torch.long, device=self._device)
         with torch.random.fork_rng(devices=[]):
-            hidden = torch.randn(2, _TOKENS, self._width).to(self._device)
-            before = hidden.clone()
-            when, arguments = self._run(members, True, input_ids=tokens)
-            _, again = self._run(members, False, inputs_embeds=hidden)
+            one, training = (self._run(members, is_training, input_ids=tokens) for is_training in (False, True))
+            other = self._run(members, False, inputs_embeds=hidden)
         self._writes = not torch.equal(hidden, before)
-        for number, (one, other) in enumerate(zip(arguments, again)):
-            differs = unlike(one, other)
+        for number, (given, *others) in enumerate(zip(one.arguments, other.arguments, training.arguments)):
+            differs = next((name for each in others for name in [unlike(given, each)] if name), "")
             if differs:
                 raise self.refuse(
                     f"argument {differs} of block {number} depends on tokens or embeddings: a second stream of values beside the hidden states",
                     "only models whose blocks pass on hidden states alone are chains",
                 )
-        amid = [name for name, phase in when.items() if phase == "amid"]
+        amid = [name for name, phases in one.when.items() if "amid" in phases]
         if amid:
             raise self.refuse(f"{', '.join(amid)} runs between blocks", "only models whose blocks follow one another directly are chains")
-        return when, arguments
+        if not torch.equal(one.logits, other.logits):
+            raise self.refuse("what follows the blocks depends on more than the last one's hidden states", "only models whose blocks pass on hidden states alone are chains")
+        return one.when, one.arguments
 
-    def _run(self, members: int, is_training: bool, **given: torch.Tensor) -> tuple[dict[str, str], list[Any]]:
-        """When modules with weights ran first, by name, and the arguments of every block."""
-        model, when, phase = self.shell(), {}, ["before"]
+    def _run(self, members: int, is_training: bool, **given: torch.Tensor) -> _Ran:
+        model, ran, phase = self.shell(), _Ran(), ["before"]
         records = [Record(block, members) for block in self._blocks]
+        records[-1].gives_random = False
         put(model, self._place, nn.ModuleList(records))
         for name in self._owners:
             stub = model.get_submodule(name)
             stub.gives_random = True
-            stub.register_forward_pre_hook(lambda *_, name=name: when.setdefault(name, phase[0]) and None)
+            stub.register_forward_pre_hook(lambda *_, name=name: ran.when.setdefault(name, set()).add(phase[0]))
         records[0].register_forward_pre_hook(lambda *_: phase.__setitem__(0, "amid"))
         records[-1].register_forward_hook(lambda *_: phase.__setitem__(0, "after"))
         model.train(is_training)
         with torch.no_grad():
-            model(**given, use_cache=False)
+            ran.logits = model(**given, use_cache=False).logits
         if any(not hasattr(record, "output") for record in records):
             raise self.refuse("not all of its blocks run", "leave out those that do not (config.num_hidden_layers)")
         if any(record.hidden is not before.output for before, record in zip(records, records[1:])):
             raise HandedOn
-        return when, [{**dict(enumerate(args)), **kwargs} for args, kwargs in (record.arguments for record in records)]
+        ran.arguments = [{**dict(enumerate(args)), **kwargs} for args, kwargs in (record.arguments for record in records)]
+        return ran
 
     def _require_shifted_loss(self) -> None:
         """The target of the last layer is shifted already: the loss must take it as it is."""
@@ -199,7 +212,7 @@ class Cut:
         """A shell with modules that run "before" or "after" the blocks, which are the model's, and another stub."""
         shell = self.shell()
         for name, owner in self._owners.items():
-            if self._when.get(name) == when:
+            if when in self._when.get(name, ()):
                 put(shell, name, owner)
         shell.get_submodule(self._place)[number] = stub
         return shell

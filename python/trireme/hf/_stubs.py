@@ -28,14 +28,14 @@ class Stub(nn.Module):
         self.gives_random = False
 
     def forward(self, *args: Any, **kwargs: Any) -> torch.Tensor:
-        given = next((value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)), None)
-        if given is not None and given.is_floating_point() and not self.is_embedding:
+        given = next((value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)), torch.zeros(0))
+        if given.is_floating_point() and given.numel() > 0 and not self.is_embedding:
             return given
-        if self.gives_random and given is not None:
-            return torch.randn(*given.shape, self.weight.shape[-1]).to(given.device)
-        # Integers, so that sums have the type of what they are added to.
-        zero = torch.zeros(1, dtype=torch.int8, device=None if given is None else given.device)
-        return zero if given is None else zero.expand(*given.shape, self.weight.shape[-1])
+        sizes = (*given.shape, self.weight.shape[-1]) if given.numel() > 0 else (1,)
+        device = "cpu" if given.is_meta else given.device  # a model may have sent it to the weight's
+        if self.gives_random:
+            return torch.randn(sizes).to(device)
+        return torch.zeros(1, dtype=torch.int8, device=device).expand(sizes)  # a sum has the type of what it is added to
 
 
 class OfBlock(nn.Module):
@@ -86,10 +86,12 @@ class Give(OfBlock):
 class Record(OfBlock):
     """In place of a block that is looked at: remembers its arguments, and gives hidden states of its own."""
 
+    gives_random = True
+
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         self.hidden = hidden_of(args, kwargs)
         self.arguments = with_hidden(args, kwargs, None)
-        self.output = torch.randn_like(self.hidden)
+        self.output = torch.randn_like(self.hidden) if self.gives_random else torch.ones_like(self.hidden).cumsum(-1)
         return self.given(self.output)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import json
 import os
 from collections import defaultdict
@@ -162,42 +163,70 @@ def _aliases(model: nn.Module) -> dict[str, list[str]]:
     return {all_names[0]: all_names for all_names in names.values()}
 
 
-class Build:
-    """Builds a layer: a copy of `layer`, with values of `source` in the place of parameters on `meta`, and of buffers
-    that a file may have.
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """Where the layers of one model have their values from.
 
     names: by id, what the model calls its parameters and persistent buffers.
+    source: of those that are on `meta`; None: none are.
     what: has the values, for messages.
-    finish: called with the layer that was built.
+    adapters: by adapter of peft, how its first values are drawn (LoraConfig.init_lora_weights).
     """
 
-    def __init__(self, layer: nn.Module, names: dict[int, str], source: Source | None, what: str, finish: Callable[[nn.Module], None]):
-        self._layer, self._source, self._what, self._finish = layer, source, what, finish
+    names: dict[int, str]
+    source: Source | None
+    what: str
+    adapters: dict[str, Any]
+
+
+class Build:
+    """Builds a layer: a copy of `layer`, with values in the place of parameters on `meta`, and of buffers that a file
+    may have. finish: called with the layer that was built."""
+
+    def __init__(self, layer: nn.Module, origin: Origin, finish: Callable[[nn.Module], None]):
+        self._layer, self._origin, self._finish = layer, origin, finish
         self._wanted: list[tuple[str, bool, str]] = []  # place in the layer, whether it is a parameter, name in the model
-        if source is None:
+        self._added: list[str] = []  # parameters on meta that prepare() has added
+        if origin.source is None:
             return
         for table, is_parameter in (("_parameters", True), ("_buffers", False)):
             for prefix, module in layer.named_modules():
                 for key, value in getattr(module, table).items():
-                    name = names.get(id(value))
+                    name = origin.names.get(id(value))
                     if name is not None and (value.is_meta or not is_parameter):
                         self._wanted.append((f"{prefix}.{key}", is_parameter, name))
+                    elif is_parameter and value is not None and value.is_meta:
+                        self._added.append(f"{prefix}.{key}")
 
     def __call__(self) -> nn.Module:
         layer = copy.deepcopy(self._layer)
         if self._wanted:
             self._fill(layer)
+        if self._added:
+            self._draw_adapters(layer)
         self._finish(layer)
         return layer
 
     def _fill(self, layer: nn.Module) -> None:
-        values = self._source({name for _, _, name in self._wanted})
+        values = self._origin.source({name for _, _, name in self._wanted})
         missing = sorted({name for _, is_parameter, name in self._wanted if is_parameter and name not in values})
         if missing:
-            raise InputError(f"{self._what} has no values for {len(missing)} weights ({', '.join(missing[:3])}): it is of another model than its config.json")
+            raise InputError(f"{self._origin.what} has no values for {len(missing)} weights ({', '.join(missing[:3])}): it is of another model than its config.json")
         for place, is_parameter, name in self._wanted:
             if name in values:
                 _put_value(layer, place, is_parameter, values[name])
+
+    def _draw_adapters(self, layer: nn.Module) -> None:
+        """As peft draws them, which puts adapters of weights on `meta` there, too."""
+        for place in self._added:
+            _put_value(layer, place, True, torch.full(layer.get_parameter(place).shape, torch.nan))
+        for module in layer.modules():
+            if hasattr(module, "reset_lora_parameters"):
+                for adapter, drawn in self._origin.adapters.items():
+                    module.reset_lora_parameters(adapter, drawn)
+        missed = [place for place in self._added if layer.get_parameter(place).isnan().any()]
+        if missed:
+            raise InputError(f"prepare has left {', '.join(missed[:3])} on meta, without values: give the weights that it adds values on the CPU, or a model in memory")
 
 
 def _put_value(layer: nn.Module, place: str, is_parameter: bool, value: torch.Tensor) -> None:

@@ -5,6 +5,7 @@
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/data/own_examples.h"
+#include "trireme/profile/measure.h"
 #include "trireme/ranks/signals.h"
 
 #include <algorithm>
@@ -79,9 +80,12 @@ std::unique_ptr<data::Dataset> open_data(const config::JobSpec& job, const model
   if (!is_own && given.examples)
     job.fail("data.kind",
              concat("is ", job.data.kind, ", but the program hands its data over: must be own"));
-  if (is_own)
-    return data::make_own(std::make_unique<UntilStopped>(given.examples()), shape_of(model),
+  if (is_own) {
+    data::ExampleShape shape = shape_of(model);
+    shape.takes_masks = profile::may_be_masked(job, model);
+    return data::make_own(std::make_unique<UntilStopped>(given.examples()), shape,
                           job.data.validation_fraction, job.train.seed);
+  }
   try {
     return data::open_dataset(job.data, shape_of(model), job.train.seed);
   } catch (const InputError& error) {
