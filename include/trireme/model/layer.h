@@ -33,9 +33,9 @@ struct Context {
   /// micro-batches is the mean over all unmasked targets of the step. Empty for other layers, and
   /// when the model's output is wanted instead of its loss.
   Values target;
-  /// How many tokens each isolated document of the micro-batch has, row after row, the rest of a row
-  /// counting as one more, so that together they fill the rows. No document sees another, and the
-  /// positions of each begin at 0. On the host, so that nothing waits for a device to read it.
+  /// How many tokens each isolated document of the micro-batch has, row after row, the rest of a
+  /// row counting as one more, so that together they fill the rows. No document sees another, and
+  /// the positions of each begin at 0. On the host, so that nothing waits for a device to read it.
   /// Empty: a row is one text.
   std::vector<std::int64_t> documents = {};
   bool lean_tapes = false;  ///< `memory.tapes: lean`; see remade() in functional.h

@@ -108,8 +108,10 @@ struct DocumentAttention : torch::autograd::Function<DocumentAttention> {
       of(y_NHD).copy_(result.y_THD);
       if (logsumexp_NH.defined()) of(logsumexp_NH).copy_(result.logsumexp_TH);
     });
+    // The result itself would hold its node, and its node the result until all is saved, which a
+    // recomputed forward's early end may prevent.
     context->save_for_backward(
-        {q_NHD, k_NGD, v_NGD, scores.cap == 0 ? y_NHD : at::Tensor(), logsumexp_NH});
+        {q_NHD, k_NGD, v_NGD, scores.cap == 0 ? y_NHD.detach() : at::Tensor(), logsumexp_NH});
     context->saved_data["documents"] = documents;
     context->saved_data["scale"] = scores.scale;
     context->saved_data["cap"] = scores.cap;
