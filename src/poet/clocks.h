@@ -31,7 +31,7 @@ class Clocks {
     int out = -1, left = -1;  ///< whether it is copied out; clock: when that has ended
   };
 
-  /// Of a second.
+  /// What a second costs.
   double price() const;
   int clock() { return milp_.column({0, 0, horizon_, false}); }
   /// later >= earlier + duration x column

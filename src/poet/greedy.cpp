@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "solvers.h"
+#include "tidy.h"
 
 #include "trireme/core/text.h"
 
@@ -26,14 +27,17 @@ struct Taste {
   Back back{};
   double distance = 0;          ///< exponent: how much a next use far away counts
   std::vector<double> weights;  ///< by node: how much its price counts
+  bool keeps_unused = false;    ///< what has no use ahead but a weight of more than 1
 };
 
 /// More actions than this for each node are no sensible schedule.
 constexpr std::size_t kMostActions = 200;
 /// So deep is asked what making a value again takes, if its inputs must be made again, too.
 constexpr int kDepth = 4;
-/// Tastes that are tried at random.
-constexpr int kTrials = 1000;
+/// Tastes that each tries at random, for each node; fewer where graphs are so large that a trial,
+/// which looks at all nodes for each node, takes long.
+constexpr std::size_t kTrials = 30;
+constexpr std::size_t kWork = 8'000'000;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 class Greedy {
@@ -73,27 +77,31 @@ class Greedy {
   Schedule schedule_{};
 };
 
-/// The best schedule of all tastes that were tried.
+/// The best schedule of all tastes that were tried, by several local searches: one alone often ends
+/// where it cannot go on.
 class Tasting {
  public:
   Tasting(const Problem& problem, const Freedom& freedom) : problem_(problem), freedom_(freedom) {}
-  std::optional<Schedule> run();
+  std::optional<Schedule> run(int searches);
 
  private:
-  bool attempt(const Taste& taste);
+  void search(bool keeps_unused);
+  void attempt(const Taste& taste);
   void vary();
 
   const Problem& problem_;
   const Freedom& freedom_;
-  Taste best_taste_{};
+  std::mt19937 random_{1};
+  Taste taste_{};            ///< the best one of this search
+  double reached_ = kNever;  ///< with it
   std::optional<Schedule> best_{};
-  double least_ = std::numeric_limits<double>::infinity();
+  double least_ = kNever;
 };
 
 }  // namespace
 
 Result solve_greedy(const Problem& problem, const Freedom& freedom) {
-  const std::optional<Schedule> schedule = greedy_schedule(problem, freedom);
+  const std::optional<Schedule> schedule = greedy_schedule(problem, freedom, kGreedySearches);
   const Widest most = widest(problem.graph);
   if (!schedule) {
     const bool is_proven = problem.memory > Bytes(0) && most.bytes > problem.memory;
@@ -109,42 +117,51 @@ Result solve_greedy(const Problem& problem, const Freedom& freedom) {
                   .bound = least_value(problem, freedom.objective)};
 }
 
-std::optional<Schedule> greedy_schedule(const Problem& problem, const Freedom& freedom) {
-  return Tasting(problem, freedom).run();
+std::optional<Schedule> greedy_schedule(const Problem& problem, const Freedom& freedom,
+                                        int searches) {
+  return Tasting(problem, freedom).run(searches);
 }
 
 namespace {
 
-std::optional<Schedule> Tasting::run() {
-  for (const Back back : {Back::kRead, Back::kMade, Back::kCheaper}) {
-    for (const double distance : {0.0, 1.0, 4.0}) {
-      attempt({back, distance, std::vector<double>(problem_.graph.nodes.size(), 1)});
-    }
-  }
-  if (best_) vary();
+std::optional<Schedule> Tasting::run(int searches) {
+  search(false);
+  for (int k = 1; best_ && k < searches; ++k) search(k % 2 == 1);
   return std::move(best_);
 }
 
-bool Tasting::attempt(const Taste& taste) {
-  const std::optional<Schedule> schedule = Greedy(problem_, freedom_, taste).run();
-  if (!schedule) return false;
-  const graph::Outcome outcome = replay(problem_, *schedule).outcome;
-  const double value = value_of(outcome, freedom_.objective);
-  if (!is_in_time(problem_, outcome) || value >= least_) return false;
-  least_ = value;
-  best_ = schedule;
-  best_taste_ = taste;
-  return true;
+void Tasting::search(bool keeps_unused) {
+  reached_ = kNever;
+  for (const Back back : {Back::kRead, Back::kMade, Back::kCheaper}) {
+    for (const double distance : {0.0, 1.0, 4.0}) {
+      attempt({back, distance, std::vector<double>(problem_.graph.nodes.size(), 1), keeps_unused});
+    }
+  }
+  if (best_) vary();
 }
 
-// Weights of a few nodes are changed at random, and stay so where that helps.
+void Tasting::attempt(const Taste& taste) {
+  const std::optional<Schedule> schedule = Greedy(problem_, freedom_, taste).run();
+  if (!schedule) return;
+  const graph::Outcome outcome = replay(problem_, *schedule).outcome;
+  const double value = value_of(outcome, freedom_.objective);
+  if (!is_in_time(problem_, outcome) || value > reached_) return;
+  reached_ = value;
+  taste_ = taste;
+  if (value >= least_) return;
+  least_ = value;
+  best_ = schedule;
+}
+
+// Weights of a few nodes are changed at random, and stay so where that does not harm: from
+// schedules that are as good others are reached.
 void Tasting::vary() {
-  std::mt19937 random(1);
   const std::size_t nodes = problem_.graph.nodes.size();
-  for (int trial = 0; trial < kTrials && !freedom_.limit.is_over(); ++trial) {
-    Taste taste = best_taste_;
+  const std::size_t trials = std::min(kTrials * nodes, kWork / (nodes * nodes) + 1);
+  for (std::size_t trial = 0; trial < trials && !freedom_.limit.is_over(); ++trial) {
+    Taste taste = taste_;
     for (int k = 0; k < 3; ++k) {
-      taste.weights[random() % nodes] = std::exp2(static_cast<double>(random() % 17) - 8);
+      taste.weights[random_() % nodes] = std::exp2(static_cast<double>(random_() % 17) - 8);
     }
     attempt(taste);
   }
@@ -159,16 +176,20 @@ Greedy::Greedy(const Problem& problem, const Freedom& freedom, const Taste& tast
       out_(problem.graph.nodes.size()),
       pins_(problem.graph.nodes.size()) {}
 
+// What no node reads any more when it is first computed may still be what others are made of again:
+// it leaves at once unless it is missed.
 std::optional<Schedule> Greedy::run() {
   const int nodes = problem_.graph.size();
   while (next_ < nodes) {
     if (!make(next_)) return std::nullopt;
     ++next_;
     for (int node = 0; node < next_; ++node) {
-      if (here_[at(node)] && next_use(node) == nodes) drop(node);
+      const bool is_unused = here_[at(node)] && next_use(node) == nodes;
+      const bool is_missed = taste_.keeps_unused && taste_.weights[at(node)] > 1;
+      if (is_unused && !is_missed) drop(node);
     }
   }
-  return with_copies_out();
+  return tidied(problem_.graph, with_copies_out());
 }
 
 bool Greedy::make(int node) {

@@ -100,7 +100,7 @@ std::optional<Schedule> start_for(const Problem& problem, const Freedom& freedom
 // The best of what takes milliseconds.
 std::optional<Schedule> quick_schedule(const Problem& problem, const Freedom& freedom) {
   std::optional<Schedule> best = chain_schedule(problem, freedom);
-  if (!best) best = greedy_schedule(problem, freedom);
+  if (!best) best = greedy_schedule(problem, freedom, kGreedySearches);
   const Result result = solve_capuchin(problem, freedom);
   const auto* const other = std::get_if<Solution>(&result);
   if (other == nullptr) return best;
@@ -208,7 +208,7 @@ Bytes least_memory(const Problem& problem, const Freedom& freedom, TimeLimit lim
   return memory_by_program(std::move(patient), freedom, limit);
 }
 
-// Of all schedules that end by the deadline.
+// The least that a schedule needs which ends by the deadline.
 Bytes memory_by_program(Problem problem, const Freedom& freedom, TimeLimit limit) {
   problem.memory = Bytes(0);
   Freedom exact = freedom;

@@ -15,9 +15,10 @@ Result solve_keep_all(const graph::Problem& problem, const Freedom& freedom);
 /// by making it again. The best of three ways to choose between these: always the one, always the
 /// other, the cheaper of the two.
 Result solve_greedy(const graph::Problem& problem, const Freedom& freedom);
-/// Its schedule, within memory and deadline; nothing if it finds none.
+inline constexpr int kGreedySearches = 16;
+/// Its schedule, within memory and deadline, by so many local searches; nothing if it finds none.
 std::optional<graph::Schedule> greedy_schedule(const graph::Problem& problem,
-                                               const Freedom& freedom);
+                                               const Freedom& freedom, int searches);
 
 /// Swaps and recomputes by the rules of Capuchin.
 Result solve_capuchin(const graph::Problem& problem, const Freedom& freedom);
