@@ -1,7 +1,8 @@
-"""Fine-tunes a decoder of Hugging Face's transformers in half of the memory that it takes, and exports it.
+"""Fine-tunes a decoder of Hugging Face's transformers within a memory budget, and exports it.
 
-    python examples/python/finetune_hf.py                        a small Llama with random weights, on the bytes of this file
-    python examples/python/finetune_hf.py ./TinyLlama-1.1B text.txt
+    python examples/python/finetune_hf.py                              a small Llama with random weights, on the bytes of this
+                                                                       file, in a third of the memory that it takes
+    python examples/python/finetune_hf.py ./TinyLlama-1.1B text.txt 8GiB
     mpirun -n 2 python examples/python/finetune_hf.py ...
 """
 
@@ -32,14 +33,15 @@ class Text(torch.utils.data.Dataset):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 2:
-        model, text = sys.argv[1], AutoTokenizer.from_pretrained(sys.argv[1])(pathlib.Path(sys.argv[2]).read_text())["input_ids"]
+    if len(sys.argv) > 1:
+        model, file, budget = sys.argv[1:]
+        text, rate = AutoTokenizer.from_pretrained(model)(pathlib.Path(file).read_text())["input_ids"], 2e-5
     else:
-        model, text = AutoConfig.for_model("llama", **BYTES), list(pathlib.Path(__file__).read_bytes())
+        model, text, budget, rate = AutoConfig.for_model("llama", **BYTES), list(pathlib.Path(__file__).read_bytes()), "3MiB", 3e-3
     chain = hf.chain(model, CONTEXT)
     job = {
-        "train": {"steps": 30, "batch": 16, "micro_batch": 4, "optimizer": {"learning_rate": 0.003}},
-        "memory": {"device_budget": "3MiB", "host_budget": "1GiB"},
+        "train": {"steps": 30, "batch": 16, "micro_batch": 4, "optimizer": {"learning_rate": rate}},
+        "memory": {"device_budget": budget, "host_budget": "32GiB"},
         "checkpoint": {"every": 30},
         "report": {"directory": "runs/finetune_hf"},
     }

@@ -286,6 +286,7 @@ def test_a_layer_reads_files_of_its_own_alone(tmp_path):
 def test_a_config_gives_values_as_transformers_draws_them():
     config = config_of("gemma3_text", initializer_range=0.3)
     chain = hf.chain(config, CONTEXT)
+    assert all(value.is_meta for layer in chain.named_layers().values() for value in layer.parameters())
     values = built(chain)
     assert values.keys() == built(hf.chain(model_of(config), CONTEXT)).keys()
     block = {name: value for name, value in values.items() if name.startswith("block0")}
@@ -385,6 +386,26 @@ def test_a_config_draws_the_same_weights_for_every_cut():
     assert digests(trained("two", hf.chain(config, 32), pipeline={"stages": 2})) == digests(one)
     other = trained("other", hf.chain(config, 32), train={"seed": 7})
     assert other.losses[0] != one.losses[0]
+
+
+EMULATED = pathlib.Path(trireme._core.__file__).parents[2] / "bin/emulated/libcuda.so.1"
+
+
+@pytest.mark.skipif(not EMULATED.exists() or torch.version.cuda is None, reason="there are no emulated GPUs")
+def test_a_gpu_gives_one_digest_for_every_plan(tmp_path):
+    """Masks and positions are made where the layer is."""
+    script = tmp_path / "train.py"
+    script.write_text(
+        "from test_hf import config_of_run, digests, hf, model_of, trained\n"
+        "chain = hf.chain(model_of(config_of_run('gemma3_text')), 32)\n"
+        "kept, less = (trained(solver, chain, device='cuda', plan={'solver': solver}) for solver in ('keep_all', 'recompute_all'))\n"
+        "assert digests(kept) == digests(less)\n"
+        "assert less.figures['ranks'][0]['peak_bytes'] < kept.figures['ranks'][0]['peak_bytes']\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{HERE}:{os.environ.get('PYTHONPATH', '')}", "LD_PRELOAD": str(EMULATED)}
+    environment |= {"TRIREME_EMULATED_GPUS": "1", "TRIREME_EMULATED_GPU_MEMORY": "512"}
+    done = subprocess.run([sys.executable, str(script)], env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_blocks_of_one_kind_are_measured_once():
