@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <cmath>
 #include <filesystem>
 #include <random>
 #include <utility>
@@ -68,6 +69,20 @@ TEST_F(Documents, HaveTheSameLossesHoweverAStepIsCut) {
     EXPECT_NEAR(cut["train_loss"], whole["train_loss"], 1e-5);
     EXPECT_NEAR(cut["validation_loss"], whole["validation_loss"], 1e-5);
   }
+}
+
+TEST_F(Documents, HaveTheLossWhenPackedThatTheyHaveInRowsOfTheirOwn) {
+  // All of the validation part, by a model that nothing changes.
+  const std::string all =
+      " --set train.steps=1 --set train.optimizer.learning_rate=0 --set train.micro_batch=1 "
+      "--set train.validation_batches=100 --set data.validation_fraction=0.5 --set data.";
+  const auto loss = [&](const std::string& data) -> double {
+    return train(all + data)["validation_loss"];
+  };
+  const double unpacked = loss("packed=false");
+  EXPECT_NEAR(loss("packed=true"), unpacked, 1e-6);
+  EXPECT_NEAR(loss("isolated=true"), unpacked, 1e-6);
+  EXPECT_GT(std::abs(loss("packed=true --set data.isolated=false") - unpacked), 1e-5);
 }
 
 TEST_F(Documents, HaveTheSameBitsForEveryPlanAndPeaksAsPredicted) {
