@@ -57,8 +57,10 @@ class ClockSearch {
   }
 
   plan::Plan best() {
-    while (improve()) {
-    }
+    do {
+      while (improve()) {
+      }
+    } while (exchange());
     return plan_;
   }
 
@@ -78,6 +80,10 @@ class ClockSearch {
   /// over its budget.
   std::optional<Costs> slowed(Knob& knob) {
     turn(knob, knob.at + 1);
+    return costs();
+  }
+
+  std::optional<Costs> costs() {
     setting_.clocks = clocks_of(problem_.platform, plan_);
     const simulate::Simulation now =
         simulate::simulate(program_, setting_, simulate::Detail::kFigures);
@@ -120,6 +126,28 @@ class ClockSearch {
       has_improved = true;
     }
     return has_improved;
+  }
+
+  /// Where no knob can go slower alone: one goes faster, so that others can. Returns whether that
+  /// helped.
+  bool exchange() {
+    return std::any_of(knobs_.begin(), knobs_.end(),
+                       [this](Knob& knob) { return knob.at > 0 && has_exchanged(knob); });
+  }
+
+  bool has_exchanged(Knob& faster) {
+    turn(faster, faster.at - 1);
+    for (Knob& knob : knobs_) {
+      if (&knob == &faster || knob.is_slowest()) continue;
+      const std::optional<Costs> now = slowed(knob);
+      if (is_better(now)) {
+        best_ = *now;
+        return true;
+      }
+      turn(knob, knob.at - 1);
+    }
+    turn(faster, faster.at + 1);
+    return false;
   }
 
   /// Time, as a share of a step, below which a slower clock costs nothing.
