@@ -16,6 +16,7 @@ if(TRIREME_BENCH)
   find_package(benchmark REQUIRED)
 endif()
 if(TRIREME_RUNTIME)
+  set(TRIREME_OWN_LIBTORCH ${PROJECT_SOURCE_DIR}/.deps/libtorch)  # launch/install puts it there
   if(TRIREME_PYTHON)
     include(Python)
   endif()

@@ -3,7 +3,7 @@
 # Out: trireme_torch (libtorch_cpu, libc10, includes as SYSTEM), trireme_torch_pch (with its precompiled header); with
 # TRIREME_PYTHON also trireme_torch_python (libtorch_python) and TRIREME_TORCH_VERSION.
 if(NOT TRIREME_LIBTORCH)
-  set(TRIREME_LIBTORCH ${PROJECT_SOURCE_DIR}/.deps/libtorch)
+  set(TRIREME_LIBTORCH ${TRIREME_OWN_LIBTORCH})
 endif()
 if(EXISTS ${TRIREME_LIBTORCH}/torch/lib/libtorch_cpu.so)
   set(_torch ${TRIREME_LIBTORCH}/torch)

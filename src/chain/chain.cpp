@@ -23,7 +23,8 @@ constexpr Bytes kMaxSum{std::int64_t{1} << 62};
 constexpr std::string_view kStateLine = "state_line_bytes", kRetapeTime = "retape_s",
                            kRetapeBytes = "retape_bytes", kWeightsTime = "backward_weights_s",
                            kFrozen = "frozen_bytes", kTrained = "trained_bytes",
-                           kTrainedGradients = "trained_gradient_bytes";
+                           kTrainedGradients = "trained_gradient_bytes",
+                           kTapeStays = "tape_stays_bytes";
 
 /// Visitor that reads the fields of a cost and remembers their nodes.
 class FieldReader {
@@ -225,6 +226,7 @@ void require_parts(const FieldReader& reader, LayerCost& layer) {
   };
   require(kFrozen, layer.frozen, layer.parameters, "parameter_bytes");
   require(kTrained, layer.trained, layer.parameters, "parameter_bytes");
+  require(kTapeStays, layer.tape_stays, layer.tape, "tape_bytes");
   require(kTrainedGradients, layer.trained_gradients, layer.gradients, "gradient_bytes");
   const io::Node* const gradients = reader.node(kTrainedGradients);
   if (gradients != nullptr && layer.trained == Bytes(0))

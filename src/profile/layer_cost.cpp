@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::uint64_t kDropoutSeed = 7;
 
 model::Values untaped(const Subject& subject);
-model::Tape taped(const Subject& subject);
+model::Tape taped(const Subject& subject, model::TapeUse use = model::TapeUse::kStays);
 model::Outlined outlined_forward(const Subject& subject);
 model::Tape retape(const Subject& subject, model::Outline outline);
 /// Peak of the tape's backward above what is held before it; creates the gradients of `outputs`.
@@ -62,6 +62,13 @@ Bytes held_by(const model::Values& values) {
   return total;
 }
 
+Bytes held_by(const std::vector<c10::Storage>& storages) {
+  Bytes total{0};
+  for (const c10::Storage& storage : storages)
+    total += Bytes(static_cast<std::int64_t>(storage.nbytes()));
+  return total;
+}
+
 Bytes buffer_copies(const model::Layer& layer) {
   Bytes total{0};
   for (const model::Buffer& buffer : layer.buffers())
@@ -99,8 +106,9 @@ model::Values measure_bytes(const Subject& subject, tier::DeviceMemory& account,
   const Bytes target = held_by(subject.context.target);
   before = account.live();
   account.reset_peak();
-  model::Tape tape = taped(subject);
+  model::Tape tape = taped(subject, model::TapeUse::kMayMove);
   cost.tape = account.live() - before + target;
+  cost.tape_stays = std::max(Bytes(0), account.live() - before - held_by(tape.storages));
   cost.tape_transient = account.peak() - account.live() + copies;
   cost.backward_transient = backward_peak(std::move(tape), output, account);
   cost.split = split_backward(subject, output, account);
@@ -187,10 +195,10 @@ model::Values untaped(const Subject& subject) {
   return model::untaped_forward(subject.layer, subject.input, subject.context, subject.precision);
 }
 
-model::Tape taped(const Subject& subject) {
+model::Tape taped(const Subject& subject, model::TapeUse use) {
   rewind(subject.context);
   return model::taped_forward(subject.layer, subject.input, subject.context, subject.precision,
-                              subject.input_gradient);
+                              subject.input_gradient, use);
 }
 
 model::Outlined outlined_forward(const Subject& subject) {

@@ -26,6 +26,8 @@ struct Subject {
 
 /// Bytes of all distinct storages of `values`.
 Bytes held_by(const model::Values& values);
+/// Bytes of storages, each of which is there once.
+Bytes held_by(const std::vector<c10::Storage>& storages);
 /// Bytes of the copy of a layer's buffers that a recomputed forward holds, so that their change can
 /// be undone.
 Bytes buffer_copies(const model::Layer& layer);
@@ -37,9 +39,9 @@ void rewind(const model::Context& context);
 double median(std::vector<double> values);
 
 /// Runs the layer forward and backward once to warm up and once to measure `cost`: its output,
-/// tape, retape (none if the graph of a forward holds tensors that bypass hooks), transients, and
-/// its split backward (none if the first part defers nothing). Returns the output. The calling
-/// thread's tensors must count on `account`.
+/// tape, what of it stays where it is offloaded, retape (none if the graph of a forward holds
+/// tensors that bypass hooks), transients, and its split backward (none if the first part defers
+/// nothing). Returns the output. The calling thread's tensors must count on `account`.
 model::Values measure_bytes(const Subject& subject, tier::DeviceMemory& account,
                             chain::LayerCost& cost);
 

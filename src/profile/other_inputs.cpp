@@ -82,10 +82,13 @@ Taken taken_by(const Subject& subject, tier::DeviceMemory& account) {
 }
 
 void raise(chain::LayerCost& cost, const chain::LayerCost& other) {
+  const Bytes moves = std::max(cost.tape_moves(), other.tape_moves());
   for (Bytes chain::LayerCost::*const field :
        {&chain::LayerCost::output, &chain::LayerCost::tape, &chain::LayerCost::forward_transient,
-        &chain::LayerCost::tape_transient, &chain::LayerCost::backward_transient})
+        &chain::LayerCost::tape_transient, &chain::LayerCost::backward_transient,
+        &chain::LayerCost::tape_stays})
     cost.*field = std::max(cost.*field, other.*field);
+  cost.tape = std::max(cost.tape, moves + cost.tape_stays);
   cost.retape.reset();
   if (!cost.split || !other.split) return cost.split.reset();
   for (Bytes chain::SplitBackward::*const field :

@@ -20,7 +20,7 @@ namespace {
 
 /// Raise this when the same program text would give other costs (what is measured, how it is
 /// written).
-constexpr int kFormat = 6;
+constexpr int kFormat = 7;
 /// Start of the costs, which follow the comment head.
 constexpr std::string_view kBegin = "format: trireme-chain/";
 constexpr std::string_view kNoted = "# Noted of its layers:\n",

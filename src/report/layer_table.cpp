@@ -96,7 +96,7 @@ void count_actions(const chain::Chain& chain, const std::vector<Action>& actions
     Fate& fate = fates[static_cast<std::size_t>(action.layer - first + 1)];
     if (program::is_forward(action.op)) ++fate.forwards;
     if (action.op == Op::kOffload) fate.moved += chain.output(action.layer);
-    if (action.op == Op::kOffloadTape) fate.moved += chain.layer(action.layer).tape;
+    if (action.op == Op::kOffloadTape) fate.moved += chain.layer(action.layer).tape_moves();
   }
 }
 

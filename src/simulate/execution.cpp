@@ -82,7 +82,8 @@ void Execution::run_pass(const Action& action, const Ledger::Effect& effect) {
     lanes_.offload(key, during - after);
     most_offload_.values = std::max(most_offload_.values, ledger_.offloaded() + returning_bytes_);
   } else if (program::is_copy_in(action.op)) {
-    const Bytes size = key.tape ? chain_.layer(action.layer).tape : chain_.output(action.layer);
+    const Bytes size =
+        key.tape ? chain_.layer(action.layer).tape_moves() : chain_.output(action.layer);
     if (returning_.emplace(key, size).second) returning_bytes_ += size;
     lanes_.prefetch(key, size);
   } else if (action.op == Op::kStep && action.layer > 0) {

@@ -31,6 +31,8 @@ std::string name(const Value& value) {
       return concat("gradient of x[", value.layer, "]");
     case Value::Kind::kTarget:
       return "target";
+    case Value::Kind::kStays:
+      return concat("what stays of tape ", value.layer);
     case Value::Kind::kPending:
       return concat("operands of the weight gradients of layer ", value.layer);
   }
@@ -88,10 +90,15 @@ std::vector<Value> Ledger::values() const {
                           mark == Mark::kOutputOffloaded});
         break;
       case Mark::kTape:
-      case Mark::kTapeOffloaded:
-        values.push_back({Value::Kind::kTape, i, micro_batch, chain.layer(i).tape,
-                          mark == Mark::kTapeOffloaded});
+        values.push_back({Value::Kind::kTape, i, micro_batch, chain.layer(i).tape});
         break;
+      case Mark::kTapeOffloaded: {
+        const chain::LayerCost& layer = chain.layer(i);
+        values.push_back({Value::Kind::kTape, i, micro_batch, layer.tape_moves(), true});
+        if (layer.tape_stays > Bytes(0))
+          values.push_back({Value::Kind::kStays, i, micro_batch, layer.tape_stays});
+        break;
+      }
       case Mark::kBareTape:
         values.push_back({Value::Kind::kTape, i, micro_batch, chain.layer(i).again().tape});
         break;

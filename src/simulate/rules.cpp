@@ -212,7 +212,7 @@ Ledger::Outcome Ledger::State::offload_tape(int i) {
   if (i < scope.last_layer && has(i + 1, Mark::kPending))
     return refuse(concat("x[", i, "] in tape ", i,
                          " may be an operand of the pending weight gradients of layer ", i + 1));
-  const Bytes size = chain.layer(i).tape;
+  const Bytes size = chain.layer(i).tape_moves();
   cells.clear(i, Mark::kTape);
   cells.set(i, Mark::kTapeOffloaded);
   offloaded += size;
@@ -223,7 +223,7 @@ Ledger::Outcome Ledger::State::prefetch_tape(int i) {
   if (!has(i, Mark::kTapeOffloaded)) return refuse(concat("tape ", i, " is not offloaded"));
   if (has(i, Mark::kOutput))
     return refuse(concat("x[", i, "] is held by itself: with tape ", i, " it would be held twice"));
-  const Bytes size = chain.layer(i).tape;
+  const Bytes size = chain.layer(i).tape_moves();
   cells.clear(i, Mark::kTapeOffloaded);
   cells.set(i, Mark::kTape);
   offloaded -= size;

@@ -55,7 +55,9 @@ Result solve(std::string_view solver, const Problem& asked) {
   const std::string_view name = solver.substr(0, space);
   std::string_view argument = space == std::string_view::npos ? "" : solver.substr(space + 1);
   while (argument.starts_with(' ')) argument.remove_prefix(1);
-  return solver_named(name).solve(problem, argument);
+  const Solver& found = solver_named(name);
+  return found.traits.moves ? with_what_stays(problem, argument, found.solve)
+                            : found.solve(problem, argument);
 }
 
 namespace {

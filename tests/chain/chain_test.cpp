@@ -236,7 +236,8 @@ TEST(ReadChain, RefusesABrokenLayerByNumberAndName) {
        "layer 2 (b).tape is not a key here (known: name, forward_s, backward_s, output_bytes, "
        "tape_bytes, forward_transient_bytes, tape_transient_bytes, backward_transient_bytes, "
        "parameter_bytes, gradient_bytes, optimizer_bytes, update_s, forward_j, backward_j, "
-       "frozen_bytes, trained_bytes, trained_gradient_bytes, retape_s, retape_bytes, "
+       "frozen_bytes, trained_bytes, trained_gradient_bytes, tape_stays_bytes, retape_s, "
+       "retape_bytes, "
        "retape_transient_bytes, "
        "retape_backward_transient_bytes, backward_weights_s, pending_bytes, "
        "backward_input_transient_bytes, backward_weights_transient_bytes)"},

@@ -20,6 +20,17 @@ TEST(ReadChain, RefusesMoreFrozenBytesThanParameters) {
                          "5: it is a part of them"));
 }
 
+TEST(ReadChain, RefusesMoreThatStaysOfATapeThanIsInIt) {
+  const std::string layer =
+      "  - {name: a, forward_s: 2, backward_s: 2, output_bytes: 3, tape_bytes: 9, ";
+  const Chain chain = read(kHead + layer + "tape_stays_bytes: 4}\n");
+  EXPECT_EQ(chain.layer(1).tape_moves(), Bytes(5));
+  EXPECT_EQ(read_chain(io::parse(to_yaml(chain), "again")), chain);
+  EXPECT_THAT(refusal(kHead + layer + "tape_stays_bytes: 10}\n"),
+              testing::HasSubstr("layer 1 (a).tape_stays_bytes is 10, must be at most tape_bytes, "
+                                 "9: it is a part of them"));
+}
+
 TEST(ReadChain, ReadsWhatIsTrainedAndMayLeave) {
   const std::string layer =
       "  - {name: a, forward_s: 2, backward_s: 2, output_bytes: 3, tape_bytes: 9, parameter_bytes: "

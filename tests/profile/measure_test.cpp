@@ -52,6 +52,25 @@ class Weighted final : public model::Layer {
   at::Tensor weight_;
 };
 
+/// A copy of x, whose graph keeps the ballast beside the tensors that autograd saves.
+struct Keeping : torch::autograd::Function<Keeping> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x) {
+    context->saved_data["ballast"] = ballast();
+    return x.clone();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                 const torch::autograd::variable_list& gradients) {
+    return {gradients[0].clone()};
+  }
+};
+
+class Keeper final : public model::Layer {
+ public:
+  Values forward(const Values& input, const Context&) override {
+    return {Keeping::apply(input[0]).sigmoid()};
+  }
+};
+
 /// Passes its input on unchanged.
 class Same final : public model::Layer {
  public:
@@ -128,6 +147,18 @@ TEST(Transients, AreWhatAPassTakesForAMoment) {
   EXPECT_EQ(cost.tape_transient, Bytes(kBallast));
   // The output is freed when the backward begins; the new gradient is as large.
   EXPECT_EQ(cost.backward_transient, Bytes(3 * kBallast));
+}
+
+TEST(Tape, IsToldFromWhatOfItStaysWhereItMoves) {
+  Counted::Count count;
+  const chain::Chain chain = measure(
+      chain_of({counted(count, "first", ""), recipe<Keeper>("keeper"), recipe<Loss>("loss")}),
+      some_job(), quick());
+
+  EXPECT_EQ(chain.layer(1).tape_stays, Bytes(0));
+  const chain::LayerCost& cost = chain.layer(2);
+  EXPECT_EQ(cost.tape, kRow + Bytes(kBallast));
+  EXPECT_EQ(cost.tape_stays, Bytes(kBallast));
 }
 
 TEST(Output, ThatIsHandedThroughIsACopyOfItsInput) {

@@ -28,6 +28,27 @@ class Gelu(torch.autograd.Function):
         return gradient * (0.5 * (1 + torch.erf(x / math.sqrt(2))) + x * density)
 
 
+class GeluOfAttribute(Gelu):
+    """Keeps its input beside autograd."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.x = x
+        return Gelu.forward(_Saves(), x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return Gelu.backward(_Saves(ctx.x), gradient)
+
+
+class _Saves:
+    def __init__(self, *tensors):
+        self.saved_tensors = tensors
+
+    def save_for_backward(self, *tensors):
+        pass
+
+
 class Embedding(nn.Module):
     def __init__(self, vocabulary, width, context, dropout=0.0, weight=None):
         super().__init__()
@@ -67,7 +88,7 @@ class Block(nn.Module):
         hidden = self.up(self.norm2(x))
         if self.style == "hooks" and hidden.requires_grad:
             hidden.register_hook(doubled)
-        return self.drop(self.down(Gelu.apply(hidden) if self.style == "function" else F.gelu(hidden)))
+        return self.drop(self.down(ACTIVATIONS.get(self.style, F.gelu)(hidden)))
 
     def forward(self, x):
         x = x + self.attention(self.norm1(x))
@@ -89,6 +110,9 @@ class Head(nn.Module):
 
     def forward(self, x, target):
         return F.cross_entropy(self.linear(self.norm(x)).flatten(0, 1), target.flatten())
+
+
+ACTIVATIONS = {"function": Gelu.apply, "attribute": GeluOfAttribute.apply}
 
 
 def halved(module, gradients):

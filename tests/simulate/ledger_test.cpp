@@ -115,6 +115,18 @@ TEST_F(LedgerOfPowers, InputOfALiveTapeMayLeaveAndComeBack) {
   EXPECT_EQ(effect("0:backward 2"), both(300'001 + 100 + 10 + 600, 1 + 10));
 }
 
+TEST_F(LedgerOfPowers, PartOfATapeMayStayWhereItIsOffloaded) {
+  chain_.layers[1].tape_stays = Bytes(7);
+  given({"0:load_input 0", "0:forward_keep 1", "0:forward_tape 2"});
+  EXPECT_EQ(effect("0:offload_tape 2"), both(300'011, 11 + 7));
+  EXPECT_EQ(ledger_.offloaded(), Bytes(300'000 - 7));
+  EXPECT_THAT(held(), ElementsAre(Pair("x[0] of micro-batch 0", Bytes(1)),
+                                  Pair("x[1] of micro-batch 0", Bytes(10)),
+                                  Pair("what stays of tape 2 of micro-batch 0", Bytes(7))));
+  EXPECT_EQ(effect("0:prefetch_tape 2"), both(300'011, 300'011));
+  EXPECT_EQ(ledger_.offloaded(), Bytes(0));
+}
+
 TEST_F(LedgerOfPowers, LossGivesWayToItsGradient) {
   given({"0:receive_input 2", "0:load_target 3", "0:forward_keep 3"});
   EXPECT_EQ(effect("0:read_loss 3"), both(1100, 1100));

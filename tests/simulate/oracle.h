@@ -92,6 +92,7 @@ class Oracle {
   std::int64_t size(const Name& name) const {
     const auto [kind, i, m] = name;
     if (kind == 'T') return chain_.layer(i).tape.count();
+    if (kind == 'Y') return chain_.layer(i).tape_stays.count();
     if (kind == 'B') return chain_.layer(i).retape->tape.count();
     if (kind == 'P') return chain_.layer(i).split->pending.count();
     if (kind == 'x' || kind == 'g') return chain_.output(i).count();

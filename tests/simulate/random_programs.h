@@ -54,6 +54,7 @@ inline chain::Chain random_chain(Dice& dice, int length) {
                     .tape = part(layer.tape),
                     .tape_transient = part(layer.tape_transient),
                     .backward_transient = Bytes(dice.roll(0, 12))};
+    if (dice.roll(0, 2) == 0) layer.tape_stays = part(layer.tape);
   }
   return chain;
 }

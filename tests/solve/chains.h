@@ -127,6 +127,15 @@ inline chain::Chain random_chain(std::mt19937& random, const Shape& shape) {
                       std::uniform_int_distribution<int>(1, shape.most_layers)(random));
 }
 
+/// The same chain where some of every second tape stays on the device.
+inline chain::Chain with_what_stays(std::mt19937& random, chain::Chain chain) {
+  for (chain::LayerCost& layer : chain.layers)
+    if (random() % 2 == 0)
+      layer.tape_stays =
+          Bytes(std::uniform_int_distribution<std::int64_t>(0, layer.tape.count())(random));
+  return chain;
+}
+
 /// What second forwards that end early save.
 enum class Saves { kTime, kTimeAndBytes };
 

@@ -114,7 +114,9 @@ chain::Chain adversarial(std::mt19937& random, int number) {
              .most_tape_beyond = 3 << 20,
              .extra_per_output = 1};
   }
-  return random_chain(random, shape);
+  chain::Chain chain = random_chain(random, shape);
+  if (number % 7 == 0) chain = with_what_stays(random, std::move(chain));
+  return chain;
 }
 
 TEST(Copies, KeepBudgetAndOffloadTierOnAdversarialChains) {
@@ -137,7 +139,7 @@ TEST(Copies, KeepBudgetAndOffloadTierOnAdversarialChains) {
     expect_honest(other, problem, result, concat(other, ", chain ", k));
     const char* alone = k % 3 == 0 ? "rotor_free" : "rotor";
     EXPECT_LE(seconds(k % 3 == 0 ? result : pofo), seconds(solve(alone, problem))) << k;
-    if (other == "capuchin") {
+    if (other == "capuchin" && k % 7 != 0) {  // programs are compared as if whole tapes moved
       EXPECT_LE(seconds(pofo), seconds(result)) << k;
     }
     solved += feasible(pofo) ? 1 : 0;

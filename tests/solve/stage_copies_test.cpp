@@ -207,7 +207,9 @@ TEST(StageCopies, RunWithManyInFlight) {
   std::mt19937 random(89);
   int copied = 0;
   for (int k = 0; k < 33; ++k) {
-    const chain::Chain chain = random_chain(random, {.most_tape_beyond = 6}, 6);
+    chain::Chain chain = random_chain(random, {.most_tape_beyond = 6}, 6);
+    std::mt19937 of_stays(static_cast<unsigned>(k));
+    if (k % 3 == 0) chain = with_what_stays(of_stays, std::move(chain));
     const int w = 6 + k % 11, last = 5;
     StageSolver solver = exact_solver(chain, 2000);
     const std::int64_t memory = solver.least_memory({1, last}, w).count() + k % 5 * 8;

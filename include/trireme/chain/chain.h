@@ -77,6 +77,12 @@ struct LayerCost {
   /// In a layer without such: bytes of parameters that are trained and not tied to another layer,
   /// and of their gradients.
   Bytes trained = {}, trained_gradients = {};
+  /// Part of the tape that stays on the device where the tape is offloaded: what its graph holds
+  /// besides saved tensors.
+  Bytes tape_stays = {};
+
+  /// What of the tape is copied to the offload tier.
+  Bytes tape_moves() const { return tape - tape_stays; }
 
   OffloadWeights may_leave() const {
     if (frozen > Bytes(0)) return {.weights = frozen, .gradients = {}, .is_trained = false};
@@ -184,8 +190,8 @@ inline constexpr Bytes kMaxChainFile{std::int64_t{64} << 20};
 /// `trained_bytes`, at most `parameter_bytes`, 0 by default, with the latter
 /// `trained_gradient_bytes`, at most and by default `gradient_bytes`, and `retape_s` may be there,
 /// and with the latter `retape_bytes`, `retape_transient_bytes` and
-/// `retape_backward_transient_bytes`, by default those of the whole tape. Units are read ("3MiB",
-/// "1.5ms").
+/// `retape_backward_transient_bytes`, by default those of the whole tape; and `tape_stays_bytes`,
+/// at most `tape_bytes`, 0 by default. Units are read ("3MiB", "1.5ms").
 ///
 /// Throws InputError with file, line, layer and field: unknown key, negative or non-finite number,
 /// a retape that takes more than a whole taped forward (`capped`), no layers, more than kMaxLayers,

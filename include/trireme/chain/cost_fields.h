@@ -64,6 +64,7 @@ void walk_whole(Visit&& visit, Costs&... cost) {
   visit(CostField{"frozen_bytes", kWeights, kSomeFiles}, cost.frozen...);
   visit(CostField{"trained_bytes", kWeights, kSomeFiles}, cost.trained...);
   visit(CostField{"trained_gradient_bytes", kWeights, kSomeFiles}, cost.trained_gradients...);
+  visit(CostField{"tape_stays_bytes", kValues, kSomeFiles}, cost.tape_stays...);
 }
 
 template <class Visit, class... Retapes>

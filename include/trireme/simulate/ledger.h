@@ -18,7 +18,8 @@ namespace trireme::simulate {
 
 /// A value that a rank holds.
 struct Value {
-  enum class Kind { kOutput, kTape, kGradient, kTarget, kPending };
+  /// kStays: on the device, of a tape in the offload tier.
+  enum class Kind { kOutput, kTape, kStays, kGradient, kTarget, kPending };
   Kind kind{};
   int layer = 0;
   int micro_batch = 0;
@@ -28,7 +29,8 @@ struct Value {
   bool operator==(const Value&) const = default;
 };
 
-/// "x[3]", "tape 3", "gradient of x[3]", "target", "operands of the weight gradients of layer 3".
+/// "x[3]", "tape 3", "what stays of tape 3", "gradient of x[3]", "target", "operands of the weight
+/// gradients of layer 3".
 std::string name(const Value& value);
 /// The same with " of micro-batch 1".
 std::string to_text(const Value& value);
@@ -40,7 +42,8 @@ std::string to_text(const Value& value);
 /// Details of the model:
 /// - A value is held once. Making x[i] or tape i again while either holds x[i] on the device, or
 ///   while x[i] is offloaded, is refused; `drop` the old one first.
-/// - After its offload action a value may not be used until its prefetch action.
+/// - After its offload action a value may not be used until its prefetch action. Of a tape,
+///   LayerCost::tape_stays stay on the device meanwhile.
 /// - x[0] needs no gradient: `backward 1` leaves none.
 /// - `read_loss` replaces a standalone x[L] with its gradient, so that the two never count at once;
 ///   if a tape holds x[L], the gradient is added.

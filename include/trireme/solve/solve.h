@@ -80,7 +80,8 @@ std::optional<Traits> traits_of(std::string_view solver);
 /// Every Solution is verified by replay: legal, within the budget, its time that of the replay.
 /// `least_budget` of an Infeasible is exact: the peak of this solver's leanest program, by replay
 /// (revolve on chains over 1024 layers: the least among the numbers of slots that it tries; solvers
-/// that offload, where the offload tier is too small: the least without copies).
+/// that offload, where the offload tier is too small: the least without copies; where something of
+/// tapes stays on the device, up to all that stays more than the least).
 Result solve(std::string_view solver, const Problem& problem);
 
 }  // namespace trireme::solve

@@ -47,6 +47,7 @@ chain::LayerCost for_group(const chain::LayerCost& layer, bool is_last, int grou
   all.retape->time = all.retape->time * group;
   if (kept == Kept::kTapes) {
     all.tape = times(group, layer.tape);
+    all.tape_stays = times(group, layer.tape_stays);
     return all;
   }
   // Every tape is made right before its backward: its time is counted with the backward, so that no

@@ -213,7 +213,7 @@ void StageSolver::Impl::offer_copies_alone(const StageProblem& problem,
                       .budget = problem.memory,
                       .link = problem.link,
                       .slots = kSlotsAlone};
-  const Result result = solve_pofo(alone, options.input_may_leave ? "free" : "");
+  const Result result = with_what_stays(alone, options.input_may_leave ? "free" : "", solve_pofo);
   const auto* found = std::get_if<Solution>(&result);
   if (found == nullptr || (best && best->time() <= found->time)) return;
   const simulate::Replay replay = simulate::replay(

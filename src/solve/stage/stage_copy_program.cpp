@@ -54,8 +54,9 @@ void StageCopies::find_uses(Program& program) const {
   }
   for (const simulate::Value& value : ledger.values()) {
     const bool tape = value.kind == simulate::Value::Kind::kTape;
-    if ((!tape && value.kind != simulate::Value::Kind::kOutput) || value.size <= Bytes(0)) continue;
-    program.items.push_back({{tape, value.layer, 0}, value.size});
+    const Bytes moves = tape ? alone_.layer(value.layer).tape_moves() : value.size;
+    if ((!tape && value.kind != simulate::Value::Kind::kOutput) || moves <= Bytes(0)) continue;
+    program.items.push_back({{tape, value.layer, 0}, moves});
   }
   if (!with_loss_) apply({Op::kReceiveGradient, last});
   for (const Action& action : program.actions.backward) program.during.push_back(apply(action));
