@@ -35,8 +35,7 @@ struct Answer {
 
 Answer ask(const Problem& problem, const Freedom& freedom, Aim aim);
 void attempt(const Problem& problem, const Model& model, const MilpLimits& limits, Answer& answer);
-std::optional<Schedule> start_for(const Problem& problem, const Freedom& freedom);
-std::optional<Schedule> quick_schedule(const Problem& problem, const Freedom& freedom);
+std::optional<Schedule> start_for(const Problem& problem, const Freedom& freedom, Aim aim);
 void check(const Problem& problem, const Schedule& schedule, const Model& model,
            const MilpResult& result);
 bool is_better(const Problem& problem, const Schedule& schedule, const Schedule& than, Aim aim);
@@ -70,7 +69,7 @@ Result solve_poet(const Problem& problem, const Freedom& freedom) {
 namespace {
 
 Answer ask(const Problem& problem, const Freedom& freedom, Aim aim) {
-  Answer answer{.schedule = start_for(problem, freedom)};
+  Answer answer{.schedule = start_for(problem, freedom, aim)};
   const Question question{.aim = aim,
                           .may_recompute = freedom.may_recompute,
                           .may_copy = freedom.may_copy,
@@ -86,27 +85,24 @@ Answer ask(const Problem& problem, const Freedom& freedom, Aim aim) {
   return answer;
 }
 
-std::optional<Schedule> start_for(const Problem& problem, const Freedom& freedom) {
-  if (!freedom.start) {
-    Freedom quick = freedom;
-    quick.limit = freedom.limit.part(kQuickShare);
-    return quick_schedule(problem, quick);
-  }
-  const graph::Replayed replayed = replay(problem, *freedom.start);
-  const bool fits = !replayed.fault && is_in_time(problem, replayed.outcome);
-  return fits ? freedom.start : std::nullopt;
-}
-
-// The best of what takes milliseconds.
-std::optional<Schedule> quick_schedule(const Problem& problem, const Freedom& freedom) {
-  std::optional<Schedule> best = chain_schedule(problem, freedom);
-  if (!best) best = greedy_schedule(problem, freedom, kGreedySearches);
-  const Result result = solve_capuchin(problem, freedom);
-  const auto* const other = std::get_if<Solution>(&result);
-  if (other == nullptr) return best;
-  const bool is_less = !best || value_of(other->outcome, freedom.objective) <
-                                    value_of(replay(problem, *best).outcome, freedom.objective);
-  return is_less ? other->schedule : best;
+// The best of the schedule that is given, if it fits, and of what takes no longer than a second.
+std::optional<Schedule> start_for(const Problem& problem, const Freedom& freedom, Aim aim) {
+  std::optional<Schedule> start;
+  const auto offer = [&](const std::optional<Schedule>& schedule) {
+    if (!schedule) return;
+    const graph::Replayed replayed = replay(problem, *schedule);
+    if (replayed.fault || !is_in_time(problem, replayed.outcome)) return;
+    if (!start || is_better(problem, *schedule, *start, aim)) start = schedule;
+  };
+  offer(freedom.start);
+  if (aim == Aim::kMemory) return start;
+  Freedom quick = freedom;
+  quick.limit = freedom.limit.part(kQuickShare);
+  const std::optional<Schedule> chain = chain_schedule(problem, quick);
+  offer(chain ? chain : greedy_schedule(problem, quick, kGreedySearches));
+  const Result capuchin = solve_capuchin(problem, quick);
+  if (const auto* const other = std::get_if<Solution>(&capuchin)) offer(other->schedule);
+  return start;
 }
 
 // From the schedule so far to a better one.

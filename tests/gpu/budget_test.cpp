@@ -58,7 +58,7 @@ std::unique_ptr<runtime::BudgetCases> GpuBudget::cases_;
 
 TEST_P(GpuBudget, KeepsTheBitsAndThePeak) {
   for (const runtime::BudgetCase& one : runtime::BudgetCases::of_chain(GetParam()))
-    cases_->expect_bits_and_peaks(one);
+    cases_->expect_bits_and_peaks(one, /*in_turns=*/is_emulated());
 }
 
 INSTANTIATE_TEST_SUITE_P(AllSolvers, GpuBudget, testing::ValuesIn(runtime::BudgetCases::chains()),

@@ -29,8 +29,9 @@ class BudgetCases {
   static std::string test_name(const testing::TestParamInfo<BudgetCase>& test);
 
   /// At five budgets from the least that works to keep_all's: the losses, gradients, parameters and
-  /// buffers of keep_all, within the budget, with the predicted peak to 2 % or 1 MiB.
-  void expect_bits_and_peaks(const BudgetCase& one);
+  /// buffers of keep_all, within the budget, with the predicted peak to 2 % or 1 MiB. `in_turns`:
+  /// at the least and at two of the others, which differ by chain and solver.
+  void expect_bits_and_peaks(const BudgetCase& one, bool in_turns = false);
   /// The same for random programs that the validator allows, without a budget: no solver would
   /// write them, but a user may by hand.
   void expect_bits_and_peaks_of_random_programs(const std::string& chain, unsigned programs);
