@@ -41,8 +41,9 @@ struct Milp {
 };
 
 struct MilpLimits {
-  TimeLimit time = Seconds(600);  ///< HiGHS looks at it now and then: it may take seconds more for
-                                  ///< programs of a million factors, and begins none without time
+  TimeLimit time = Seconds(600);  ///< HiGHS does not look at it while it solves the first linear
+                                  ///< program, a minute for one of a million factors; it begins
+                                  ///< none without time
   double gap = 1e-6;              ///< relative, of best and bound
 };
 
