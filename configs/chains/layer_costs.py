@@ -72,7 +72,7 @@ class LayerCosts:
         self.weights_s += self._time(macs, moved[0]) if waiting else 0
         if parameters or not self.constants.issuperset(inputs):
             self.backward_s += self._time(backward * macs, moved[1])
-        else:  # nobody wants a gradient
+        else:  # no gradient is wanted
             self.constants.add(output)
             saved, workspace = (), 0
         self.frozen += frozen

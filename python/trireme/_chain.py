@@ -165,7 +165,7 @@ class _Recipe:
     ends_backward: bool = False  # nothing before it is trained
 
     def build(self, seed: int, tie_seed: int = 0) -> nn.Module:
-        """A module that nobody else has. torch's generator is seeded already. tie_seed: what tied_seed() says meanwhile."""
+        """A new module. torch's generator is seeded already. tie_seed: what tied_seed() says meanwhile."""
         global _tied_seed
         _tied_seed = tie_seed
         with seeded(seed):

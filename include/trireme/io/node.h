@@ -93,8 +93,8 @@ Node load(const std::filesystem::path& file, Bytes most = Bytes(std::int64_t{256
 
 /// Reads `text`; `name` stands for the file in errors.
 Node parse(std::string_view text, std::string_view name);
-/// The same for a text that nobody has seen, made of values of a program: errors name no lines, but
-/// `name` and the key.
+/// The same for a text that a program has made of its values, which no user has seen: errors name
+/// `name` and the key, no lines.
 Node parse_values(std::string_view text, std::string_view name);
 
 /// `text` as a YAML scalar that reads back as the same text: without quotes where unambiguous, else

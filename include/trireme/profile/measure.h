@@ -18,8 +18,8 @@
 namespace trireme::profile {
 
 /// Whether targets may be masked, which takes a few bytes more: those of documents; and those of
-/// models with code of their own whose loss supports it, for which data may be handed over that
-/// nobody has read yet.
+/// models with code of their own whose loss supports it, since a program may hand its data over
+/// later.
 bool may_be_masked(const config::JobSpec& job, const model::ChainModel& model);
 
 struct MeasureOptions {
