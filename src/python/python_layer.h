@@ -21,8 +21,8 @@ struct LayerOptions {
 /// and updated as those of any layer, and Python sees it.
 class PythonLayer final : public model::Layer {
  public:
-  /// Takes the module over: it is used here alone from then on. Throws InputError for what a layer cannot have.
-  /// The GIL is held.
+  /// Takes the module over: it is used here alone from then on. Throws InputError for what a layer
+  /// cannot have. The GIL is held.
   PythonLayer(py::object module, LayerOptions options);
   ~PythonLayer() override;
 

@@ -166,7 +166,8 @@ TEST_F(GpuTraining, ReplicasThatDivideTheOptimizerHaveTheBitsOfThoseThatDoNot) {
     job.train.batch = 4;
     job.train.micro_batch = 1;
     job.train.clip_norm = 0.5;
-    for (const int replicas : {2, 4}) {
+    const int in_turn = job.train.precision == "float32" ? 2 : 4;
+    for (const int replicas : is_emulated() ? std::vector{in_turn} : std::vector{2, 4}) {
       job.pipeline.replicas = replicas;
       const GpuOutcome whole = train(job, keep_all(job, {.replicas = replicas}));
       for (const bool streams : {false, true}) {

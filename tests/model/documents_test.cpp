@@ -8,6 +8,7 @@
 #include "trireme/model/functional.h"
 #include "trireme/model/past.h"
 
+#include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,9 +23,9 @@ using config::LlamaSpec;
 
 constexpr std::int64_t B = 2, T = 64, C = 32, V = 50;
 /// Two rows; the last of each may be a row's rest, as nothing tells it from a document. LibTorch's
-/// kernels give other last bits where a product has less than four rows, and to values that are
-/// left over when an activation function takes 32 at a time: documents are longer, and widths of
-/// such functions multiples of 32.
+/// kernels give other last bits where a thread's share of a product has less than four rows, and to
+/// values that are left over when an activation function takes 32 at a time: documents are longer,
+/// widths of such functions multiples of 32, and one thread computes.
 const std::vector<std::int64_t> kDocuments{9, 31, 8, 16, 40, 24};
 
 struct Case {
@@ -117,7 +118,10 @@ void for_each_document(const Body& body) {
   }
 }
 
-class Documents : public testing::TestWithParam<Case> {};
+class Documents : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override { at::set_num_threads(1); }
+};
 
 TEST_P(Documents, HaveTheSameBitsWhereverTheyAre) {
   Built chain(GetParam().model);

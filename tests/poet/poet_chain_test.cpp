@@ -129,7 +129,7 @@ TEST(PoetChain, CountsWhatIsOutside) {
 
 // Of 75 nodes, as many as a VGG has, and of 201.
 TEST(PoetChain, PlansLongChains) {
-  for (const int layers : {37, 100}) {
+  for (const int layers : {37, trials(100)}) {
     const graph::Problem problem = unit_chain(layers, layers / 4, 0.25);
     const Result result = solve("poet_chain", problem, {});
     ASSERT_TRUE(std::holds_alternative<Solution>(result)) << layers;
