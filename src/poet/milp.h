@@ -41,9 +41,9 @@ struct Milp {
 };
 
 struct MilpLimits {
-  TimeLimit time = Seconds(600);  ///< HiGHS does not look at it while it solves the first linear
-                                  ///< program, a minute for one of a million factors; it begins
-                                  ///< none without time
+  TimeLimit time = Seconds(600);  ///< HiGHS looks at it between steps of its work, seconds apart
+                                  ///< for programs of a million factors; it begins none without
+                                  ///< time
   double gap = 1e-6;              ///< relative, of best and bound
 };
 

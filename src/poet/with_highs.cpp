@@ -26,6 +26,8 @@ void check(HighsInt status, const char* what) {
   ensure(status != kHighsStatusError, concat("HiGHS: ", what, " failed"));
 }
 void set_options(void* highs, const MilpLimits& limits);
+/// HiGHS looks at its own limit between linear programs alone; a large one takes minutes.
+void stop_within_programs(void* highs, const TimeLimit& limit);
 void pass(void* highs, const Milp& milp);
 void begin_from(void* highs, const Terms& start);
 MilpResult result_of(void* highs, const Milp& milp);
@@ -42,6 +44,7 @@ MilpResult solve_milp(const Milp& milp, const Terms& start, const MilpLimits& li
   const Instance highs(Highs_create());
   ensure(highs != nullptr, "HiGHS starts");
   set_options(highs.get(), limits);
+  stop_within_programs(highs.get(), limits.time);
   pass(highs.get(), milp);
   if (!start.empty()) begin_from(highs.get(), start);
   check(Highs_run(highs.get()), "solving");
@@ -61,6 +64,20 @@ void set_options(void* highs, const MilpLimits& limits) {
   set("mip_abs_gap", 0);
   set("mip_feasibility_tolerance", kTolerance);
   set("primal_feasibility_tolerance", kTolerance);
+}
+
+void stop_if_over(int /*type*/, const char* /*message*/, const HighsCallbackDataOut* /*state*/,
+                  HighsCallbackDataIn* answer, void* limit) {
+  if (answer != nullptr)
+    answer->user_interrupt = static_cast<const TimeLimit*>(limit)->is_over() ? 1 : 0;
+}
+
+void stop_within_programs(void* highs, const TimeLimit& limit) {
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): handed back to stop_if_over() alone
+  check(Highs_setCallback(highs, stop_if_over, const_cast<TimeLimit*>(&limit)), "its callback");
+  for (const HighsInt when :
+       {kHighsCallbackSimplexInterrupt, kHighsCallbackIpmInterrupt, kHighsCallbackMipInterrupt})
+    check(Highs_startCallback(highs, when), "its callback");
 }
 
 void pass(void* highs, const Milp& milp) {
@@ -98,7 +115,9 @@ MilpResult result_of(void* highs, const Milp& milp) {
   result.is_infeasible =
       status == kHighsModelStatusInfeasible || status == kHighsModelStatusUnboundedOrInfeasible;
   result.is_optimal = status == kHighsModelStatusOptimal;
-  ensure(result.is_infeasible || result.is_optimal || status == kHighsModelStatusTimeLimit,
+  const bool is_stopped =
+      status == kHighsModelStatusTimeLimit || status == kHighsModelStatusInterrupt;
+  ensure(result.is_infeasible || result.is_optimal || is_stopped,
          concat("HiGHS ends with an answer or at its time limit, not with status ", status));
   result.bound = figure(highs, "mip_dual_bound");
   HighsInt found = kHighsSolutionStatusNone;
