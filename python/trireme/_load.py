@@ -27,9 +27,10 @@ def load_weights(modules: Chain | Iterable[nn.Module], run: Run) -> None:
     """Puts what a run has trained into modules: parameters and saved buffers, converted to the types that are there.
 
     modules: a Chain whose layers are modules, as the run's was; or such modules, in the chain's order.
-    run: what train() returned, or a run's folder. It must have a checkpoint of its last step: `checkpoint: {every: N}`.
+    run: what train() returned, or a run's folder, of which the last checkpoint is taken. `checkpoint: {every: N}` keeps some,
+        one of them of the last step.
 
-    Raises InputError where the run has no such checkpoint, or is of a chain with other names or sizes.
+    Raises InputError where the run has no checkpoint, or is of a chain with other names or sizes.
     """
     chain = modules if isinstance(modules, Chain) else Chain(modules)
     values = trained_weights(run)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import gc
+import glob
 import html
 import importlib.util
 import json
@@ -44,8 +45,17 @@ class Step:
 class Summary:
     """A finished run."""
 
-    folder: Path  # with its page (report.html), curves (metrics.jsonl), plan and checkpoints
+    begun_in: Path  # report.directory; a later run there renames it
     figures: dict[str, Any]  # all of summary.json
+
+    @property
+    def folder(self) -> Path:
+        """Where the run is now, with its page (report.html), curves (metrics.jsonl), plan and checkpoints."""
+        for folder in (self.begun_in, *sorted(self.begun_in.parent.glob(f"{glob.escape(self.begun_in.name)}.*"))):
+            with contextlib.suppress(OSError, ValueError):
+                if _figures_in(folder) == self.figures:
+                    return folder
+        raise InputError(f"{self.begun_in} holds another run by now, and no folder beside it holds this one: give every run a report.directory of its own")
 
     @property
     def losses(self) -> list[float]:
@@ -62,6 +72,10 @@ class Summary:
     def losses_digest(self) -> str:
         """Equal for equal losses of all steps."""
         return self.figures["losses_digest"]
+
+
+def _figures_in(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "summary.json").read_text())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +126,8 @@ def train(
         code, folder = _core.train(*given, _kinds(chain), examples, told)
     if code != 0:
         raise SystemExit(code)  # the error was printed
-    return Summary(Path(folder), json.loads((Path(folder) / "summary.json").read_text()))
+    place = Path(folder).absolute()
+    return Summary(place, _figures_in(place))
 
 
 def plan(chain: Chain | None = None, memory: str | int | None = None, *, job: Job | None = None, ranks: int = 0) -> Plan:

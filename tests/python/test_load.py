@@ -1,5 +1,8 @@
 """What a run has trained, put into modules."""
 
+import os
+import shutil
+
 import gpt_of_modules
 import pytest
 import torch
@@ -35,6 +38,22 @@ def test_a_chain_gives_its_modules_and_a_folder_is_a_run():
     trireme.load_weights(others, "runs/run")
     assert all(torch.equal(one, other) for layer, twin in zip(layers, others) for one, other in zip(layer.parameters(), twin.parameters()))
     assert list(run.folder.glob("tmp*")) == []
+
+
+def test_a_run_is_found_after_a_later_one_has_renamed_its_folder():
+    """Whatever the working folder is by then."""
+    first, second = trained("run", trireme.Chain(ready_modules())), trained("run", trireme.Chain(ready_modules()), train={"steps": 8})
+    assert first.parameters_digest != second.parameters_digest
+    assert (first.folder.name, second.folder.name) == ("run.1", "run")
+    assert (len(first.losses), len(second.losses)) == (4, 8)
+    of_first, of_second = ready_modules(), ready_modules()
+    os.chdir("/")
+    trireme.load_weights(of_first, first)
+    trireme.load_weights(of_second, second)
+    assert not torch.equal(of_first[1].up.weight, of_second[1].up.weight)
+    shutil.rmtree(first.folder)
+    with pytest.raises(trireme.InputError, match="run holds another run by now"):
+        trireme.load_weights(of_first, first)
 
 
 def test_buffers_are_loaded_too():

@@ -67,7 +67,7 @@ def chain(
 def back_into(model: nn.Module, run: Run) -> None:
     """Puts what a run has trained into a model in memory, of the same config, by load_weights().
 
-    run: what train() returned, or the run's folder; it must have a checkpoint of its last step (checkpoint.every).
+    run: what train() returned, or the run's folder; it must keep checkpoints (checkpoint.every), of which the last is taken.
     """
     if not isinstance(model, nn.Module):
         raise InputError(f"model is a {type(model).__name__}, must be a model in memory: export() takes a folder or a config")
