@@ -125,6 +125,16 @@ TEST(PlanGraph, WorksByRulesOfThumbToo) {
   EXPECT_THAT(files.plan("--solver keep_all").out, HasSubstr("energy    12.0 J per step"));
 }
 
+/// What greedy finds for energy may take longer; the deadline is its own fastest step all the same.
+TEST(PlanGraph, ADeadlineOfTheSolversFastestStepIsMetByIt) {
+  const std::string configs = TRIREME_SOURCE_DIR "/configs/";
+  const CommandResult found =
+      run_command(kTrireme + " plan --graph " + configs + "graphs/resnet-18-cifar-blocks.yaml" +
+                  " --platform " + configs + "platforms/raspberry-pi-4b.yaml --memory 3MB" +
+                  " --solver greedy --objective energy --deadline 1x --time-limit 2");
+  EXPECT_EQ(found.exit_code, 0) << found.errors;
+}
+
 TEST(PlanGraph, RefusesWhatDoesNotGoTogether) {
   const GraphFolder files;
   const auto refused = [&](const std::string& options) {

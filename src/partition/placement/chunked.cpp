@@ -297,8 +297,8 @@ std::optional<plan::Plan> named_plan(const StageRoom& room, StagePolicy& policy,
     throw InputError(concat(schedule.name, " with ", question.micro_batches, " micro-batches on ",
                             question.stages,
                             " ranks would wait in a circle, since links hold two messages at a "
-                            "time: use fewer micro-batches (looped-bfs has room for fewer than "
-                            "three on each rank), or interleaved"));
+                            "time: use fewer micro-batches (looped-bfs: at most ",
+                            3 * question.stages - 1, "), or interleaved"));
   return best;
 }
 
