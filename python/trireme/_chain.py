@@ -84,6 +84,9 @@ class Chain:
                 raise InputError(f"layer {number} is a {type(layer).__name__}, must be a torch.nn.Module, or a callable that builds one")
         if takes not in ("tokens", "vectors", "images"):
             raise InputError(f"takes is {takes!r}, must be 'tokens', 'vectors' or 'images'")
+        for key, size in {"context": context, "vocabulary": vocabulary, "inputs": inputs, "classes": classes}.items():
+            if size is not None and not (hasattr(size, "__index__") and int(size) >= 1):
+                raise InputError(f"{key} is {size!r}, must be a whole number from 1")
         self.takes = takes
         self.name = name
         self.masked_targets = masked_targets

@@ -2,6 +2,7 @@
 
 import functools
 import pathlib
+import re
 import signal
 import sys
 import threading
@@ -356,3 +357,10 @@ def test_numbers_of_torch_are_numbers_of_a_job():
 def test_an_element_that_is_no_example_is_named(element):
     with pytest.raises(trireme.InputError, match=r"element 0 of builtins.list"):
         trireme.train(job(), gpt_of_modules.make(), data=[element] * 16)
+
+
+@pytest.mark.parametrize("sizes", [{"context": "64"}, {"context": 0}, {"vocabulary": -5}, {"context": 2.0}], ids=str)
+def test_sizes_of_a_chain_are_whole_numbers(sizes):
+    ((key, size),) = sizes.items()
+    with pytest.raises(trireme.InputError, match=re.escape(f"{key} is {size!r}, must be a whole number from 1")):
+        trireme.Chain([nn.Linear(2, 2)], **sizes)
