@@ -53,7 +53,7 @@ def whole_step(model, tokens, target):
 
 def chain_step(chain, model, tokens, target):
     """The same of a chain's layers, built as for a run, each with a graph of its own."""
-    layers = [recipe.build().train() for recipe in chain.recipes]
+    layers = [recipe.build(0).train() for recipe in chain.recipes]
     value, tapes = tokens, []
     for layer in layers[:-1]:
         leaf = value.detach().requires_grad_(value.is_floating_point())
@@ -233,7 +233,7 @@ def test_the_self_test_leaves_a_model_as_it_is():
 def built(chain):
     """Parameters of all layers as a run begins with them, by layer."""
     torch.manual_seed(11)
-    return {f"{recipe.name}.{name}": value for recipe in chain.recipes for name, value in recipe.build(tie_seed=5).named_parameters()}
+    return {f"{recipe.name}.{name}": value for recipe in chain.recipes for name, value in recipe.build(0, tie_seed=5).named_parameters()}
 
 
 @pytest.mark.parametrize("kind", ["llama", "gemma3_text", "gpt2", "mixtral", "deepseek_v3", "bloom", "mamba"])
@@ -256,7 +256,7 @@ def test_a_folder_gives_the_values_of_its_model(kind, largest, tmp_path):
 def chain_step_of(chain, tokens, target):
     """Loss of a chain's layers."""
     value = tokens
-    layers = [recipe.build() for recipe in chain.recipes]
+    layers = [recipe.build(0) for recipe in chain.recipes]
     for layer in layers[:-1]:
         value = layer(value)
     return layers[-1](value, target).detach()
@@ -270,10 +270,10 @@ def test_a_layer_reads_files_of_its_own_alone(tmp_path):
     own = {file for tensor, file in files.items() if ".layers.1." in tensor}
     for file in set(files.values()) - own:
         (tmp_path / file).unlink()
-    values = dict(chain.recipes[2].build().named_parameters())
+    values = dict(chain.recipes[2].build(0).named_parameters())
     assert torch.equal(values["block.mlp.up_proj.weight"], model.model.layers[1].mlp.up_proj.weight)
     with pytest.raises(Exception, match="No such file"):
-        chain.recipes[1].build()
+        chain.recipes[1].build(0)
 
 
 def test_a_config_gives_values_as_transformers_draws_them():
