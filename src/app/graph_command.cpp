@@ -73,15 +73,8 @@ poet::Result answer(const PlanArguments& arguments, const std::string& solver,
   problem.deadline = deadline.of(found->outcome.time);
   const bool is_done = freedom.objective == poet::Objective::kTime && deadline.factor >= 1;
   if (is_done) return first;
-  freedom.start = found->schedule;
-  poet::Result result = poet::solve(solver, problem, freedom);
-  // A solver without proof may come back with less than it begins with, or with nothing.
-  const auto* const other = std::get_if<poet::Solution>(&result);
-  const bool is_worse = other == nullptr || other->outcome.energy() > found->outcome.energy();
-  if (deadline.factor < 1 || !is_worse) return result;
-  found->is_optimal = false;
-  found->bound = 0;
-  return first;
+  freedom.start = std::move(found->schedule);
+  return poet::solve(solver, problem, freedom);
 }
 
 /// graph::Plan::gap.

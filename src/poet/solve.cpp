@@ -35,6 +35,8 @@ constexpr Solver kSolvers[] = {
     {"poet_recompute", solve_recompute}, {"poet_offload", solve_offload}};
 
 Bytes memory_in_time(const Solver& solver, const Problem& problem, const Freedom& freedom);
+/// A solver that makes its schedules anew may come back with less than it was to improve on.
+void improve_by_start(const Problem& problem, const Freedom& freedom, Result& result);
 void verify(const Problem& problem, const Solution& solution);
 
 }  // namespace
@@ -58,6 +60,7 @@ Result solve(std::string_view solver, const Problem& problem, const Freedom& fre
   }
   const auto start = std::chrono::steady_clock::now();
   Result result = found->solve(problem, freedom);
+  improve_by_start(problem, freedom, result);
   if (auto* const solution = std::get_if<Solution>(&result)) {
     solution->solver = solver;
     solution->took = to_seconds(std::chrono::steady_clock::now() - start);
@@ -174,6 +177,18 @@ Bytes memory_in_time(const Solver& solver, const Problem& problem, const Freedom
     }
   }
   return enough;
+}
+
+void improve_by_start(const Problem& problem, const Freedom& freedom, Result& result) {
+  if (!freedom.start) return;
+  const graph::Replayed replayed = replay(problem, *freedom.start);
+  if (replayed.fault || !is_in_time(problem, replayed.outcome)) return;
+  const auto* const found = std::get_if<Solution>(&result);
+  const double value = value_of(replayed.outcome, freedom.objective);
+  if (found != nullptr && value_of(found->outcome, freedom.objective) <= value) return;
+  result = Solution{.schedule = *freedom.start,
+                    .outcome = replayed.outcome,
+                    .bound = least_value(problem, freedom.objective)};
 }
 
 void verify(const Problem& problem, const Solution& solution) {

@@ -24,7 +24,7 @@ struct Freedom {
   bool may_copy = true;
   TimeLimit limit = Seconds(600);  ///< then the best so far is returned, with its bound
   double gap = 1e-6;               ///< relative gap at which a schedule counts as optimal
-  std::optional<graph::Schedule> start = {};  ///< a schedule to improve on
+  std::optional<graph::Schedule> start = {};  ///< to improve on: no answer is worse
 };
 
 struct Solution {
