@@ -2,7 +2,10 @@
 #include "patience.h"
 
 #include <chrono>
+#include <condition_variable>
 #include <iostream>
+#include <mutex>
+#include <stop_token>
 #include <utility>
 
 namespace trireme::app {
@@ -13,18 +16,12 @@ constexpr std::chrono::seconds kPatience{3};
 }  // namespace
 
 Patience::Patience(std::string words)
-    : thread_([this, line = std::move(words) + "\n"] {
-        std::unique_lock lock(mutex_);
-        if (!ended_.wait_for(lock, kPatience, [this] { return has_ended_; })) std::cerr << line;
+    : thread_([line = std::move(words) + "\n"](const std::stop_token& ended) {
+        std::mutex mutex;
+        std::unique_lock lock(mutex);
+        std::condition_variable_any waiting;
+        waiting.wait_for(lock, ended, kPatience, [] { return false; });
+        if (!ended.stop_requested()) std::cerr << line;
       }) {}
-
-Patience::~Patience() {
-  {
-    const std::lock_guard lock(mutex_);
-    has_ended_ = true;
-  }
-  ended_.notify_one();
-  thread_.join();
-}
 
 }  // namespace trireme::app

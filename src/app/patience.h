@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
 #include <string>
 #include <thread>
 
@@ -15,15 +13,9 @@ class Patience {
  public:
   /// `words` without the end of the line.
   explicit Patience(std::string words);
-  ~Patience();
-  Patience(const Patience&) = delete;
-  Patience& operator=(const Patience&) = delete;
 
  private:
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  bool has_ended_ = false;
-  std::thread thread_;
+  std::jthread thread_;
 };
 
 }  // namespace trireme::app
