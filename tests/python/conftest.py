@@ -1,13 +1,17 @@
 """What tests of whole runs share."""
 
 import json
+import os
 import pathlib
+import shutil
+import subprocess
 import sys
 
 import pytest
 import torch
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
+HERE = pathlib.Path(__file__).parent
+sys.path.insert(0, str(HERE))
 
 
 @pytest.fixture(autouse=True)
@@ -59,3 +63,26 @@ class Tokens(torch.utils.data.Dataset):
 
 def summary_in(folder):
     return json.loads((pathlib.Path(folder) / "summary.json").read_text())
+
+
+needs_mpirun = pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun")
+
+
+def under_mpirun(ranks, program):
+    """Runs a program's text on this many ranks, in the working folder; modules of the tests may be imported."""
+    script = pathlib.Path("train.py").absolute()
+    script.write_text(program)
+    environment = {**os.environ, "PYTHONPATH": f"{HERE}:{os.environ.get('PYTHONPATH', '')}"}
+    environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    environment |= {"OMPI_MCA_mpi_yield_when_idle": "1", "OMP_WAIT_POLICY": "passive"}  # ranks may share cores
+    command = ["mpirun", "--oversubscribe", "-n", str(ranks), sys.executable, str(script)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+
+@pytest.fixture
+def one_thread():
+    """Operators of torch have one thread."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)

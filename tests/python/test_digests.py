@@ -3,21 +3,15 @@
 TRIREME_TEST_REPEATS sets how often two rank threads repeat a run; TRIREME_TEST_COMPILE=1 adds layers of torch.compile, which takes minutes.
 """
 
-import json
 import os
-import pathlib
-import shutil
-import subprocess
-import sys
 
 import gpt_of_modules
 import pytest
 import torch
-from conftest import Tokens, digests, job, peak, plan_text
+from conftest import Tokens, digests, job, needs_mpirun, peak, plan_text, summary_in, under_mpirun
 
 import trireme
 
-HERE = pathlib.Path(__file__).parent
 MOVABLE = ("plain", "function", "norm") * 2  # no layer keeps bytes beside autograd
 STAGES = [{"stages": 2}, {"stages": 3}, {"stages": 3, "schedule": "1f1b", "split_backward": "never"}]
 
@@ -90,25 +84,20 @@ def test_stages_on_threads(kept, pipeline):
     assert digests(trained(pipeline=pipeline)) == digests(kept)
 
 
-@pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun")
+@needs_mpirun
 def test_stages_under_mpirun(kept):
     """Several runs of one process on each rank, a budget among them."""
-    script = pathlib.Path("train.py")
     budget = peak(kept) // 2
-    script.write_text(
+    done = under_mpirun(
+        3,
         "import gpt_of_modules, trireme\n"
         "from conftest import Tokens, job\n"
         f"for number, more in enumerate([{{}}, {{'plan': {{'solver': 'recompute_all'}}}}, {{'memory': {{'device_budget': {budget}}}}}]):\n"
-        "    trireme.train(job(report={'directory': f'runs/mpi{number}', 'log_every': 4}, **more), gpt_of_modules.make(), data=Tokens())\n"
+        "    trireme.train(job(report={'directory': f'runs/mpi{number}', 'log_every': 4}, **more), gpt_of_modules.make(), data=Tokens())\n",
     )
-    environment = {**os.environ, "PYTHONPATH": f"{HERE}:{os.environ.get('PYTHONPATH', '')}"}
-    environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    environment |= {"OMPI_MCA_mpi_yield_when_idle": "1", "OMP_WAIT_POLICY": "passive"}  # three ranks share two cores
-    command = ["mpirun", "--oversubscribe", "-n", "3", sys.executable, str(script)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     for number in range(3):
-        summary = json.loads(pathlib.Path(f"runs/mpi{number}/summary.json").read_text())
+        summary = summary_in(f"runs/mpi{number}")
         assert len(summary["ranks"]) == 3
         assert (summary["parameters_digest"], summary["losses_digest"]) == digests(kept)
 

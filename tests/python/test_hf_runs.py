@@ -2,13 +2,12 @@
 
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 
 import pytest
 import torch
-from conftest import Tokens, digests, job, peak, summary_in
+from conftest import Tokens, digests, job, needs_mpirun, peak, summary_in, under_mpirun
 from torch import nn
 
 import trireme
@@ -16,12 +15,13 @@ import trireme
 transformers = pytest.importorskip("transformers", minversion="5", reason="transformers 5 or newer is not installed")
 
 from decoders import config_of, model_of  # noqa: E402
-from test_hf import built, one_thread, tokens_of  # noqa: E402, F401
+from test_hf import built, tokens_of  # noqa: E402
 from transformers import AutoModelForCausalLM  # noqa: E402
 
 from trireme import hf  # noqa: E402
 
 HERE = pathlib.Path(__file__).parent
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def trained(name, chain, **sections):
@@ -47,21 +47,16 @@ def test_half_of_the_memory_gives_the_same_digests(kind):
         assert rank["peak_bytes"] <= rank["predicted_peak_bytes"]
 
 
-@pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun")
+@needs_mpirun
 def test_two_ranks_of_mpirun_within_half_of_the_memory_give_the_same_digests(tmp_path):
     """Each rank reads its own layers of a folder; the tied weight is on both."""
     model_of(config_of_run("gemma3_text")).save_pretrained(tmp_path / "model")
     kept = trained("kept", hf.chain(tmp_path / "model", 32), plan={"solver": "keep_all"})
-    script = tmp_path / "train.py"
-    script.write_text(
+    done = under_mpirun(
+        2,
         "from test_hf_runs import hf, trained\n"
         f"memory = {{'device_budget': {peak(kept) // 2}, 'host_budget': '1GiB'}}\n"
-        f"trained('ranks', hf.chain({str(tmp_path / 'model')!r}, 32), memory=memory)\n"
-    )
-    environment = {**os.environ, "PYTHONPATH": f"{HERE}:{os.environ.get('PYTHONPATH', '')}"}
-    environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    done = subprocess.run(
-        ["mpirun", "--oversubscribe", "-n", "2", sys.executable, str(script)], env=environment, cwd=tmp_path, capture_output=True, text=True
+        f"trained('ranks', hf.chain({str(tmp_path / 'model')!r}, 32), memory=memory)\n",
     )
     assert done.returncode == 0, done.stderr
     summary = summary_in(tmp_path / "runs/ranks")

@@ -2,22 +2,16 @@
 
 import functools
 import json
-import os
-import pathlib
 import re
-import shutil
-import subprocess
-import sys
 
 import gpt_of_modules
 import pytest
 import torch
-from conftest import Tokens, digests, job, peak, plan_text, summary_in
+from conftest import Tokens, digests, job, needs_mpirun, peak, plan_text, summary_in, under_mpirun
 from torch import nn
 
 import trireme
 
-HERE = pathlib.Path(__file__).parent
 
 
 @pytest.fixture(scope="module")
@@ -86,18 +80,13 @@ def test_two_ranks_that_are_threads_give_the_same_digests(kept, tmp_path):
     assert digests(trained(tmp_path, pipeline={"stages": 2})) == digests(kept)
 
 
-@pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun")
+@needs_mpirun
 def test_two_ranks_of_mpirun_give_the_same_digests(kept, tmp_path):
-    script = tmp_path / "train.py"
-    script.write_text(
+    done = under_mpirun(
+        2,
         "import gpt_of_modules, trireme\n"
         "from conftest import Tokens, job\n"
-        "trireme.train(job(report={'directory': 'run', 'log_every': 2}), gpt_of_modules.make(), data=Tokens())\n"
-    )
-    environment = {**os.environ, "PYTHONPATH": f"{HERE}:{os.environ.get('PYTHONPATH', '')}"}
-    environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    done = subprocess.run(
-        ["mpirun", "--oversubscribe", "-n", "2", sys.executable, str(script)], env=environment, cwd=tmp_path, capture_output=True, text=True
+        "trireme.train(job(report={'directory': 'run', 'log_every': 2}), gpt_of_modules.make(), data=Tokens())\n",
     )
     assert done.returncode == 0, done.stderr
     summary = summary_in(tmp_path / "run")

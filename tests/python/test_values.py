@@ -1,16 +1,12 @@
 """The values that layers begin with: the same on every rank, in every plan."""
 
 import functools
-import os
 import random
-import shutil
-import subprocess
-import sys
 
 import gpt_of_modules
 import pytest
 import torch
-from conftest import Tokens, digests, job
+from conftest import Tokens, digests, job, needs_mpirun, under_mpirun
 from torch import nn
 
 import trireme
@@ -76,17 +72,14 @@ def with_random_weight():
     return gpt_of_modules.Block(32, 4)
 
 
-@pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun")
-def test_modules_that_ranks_built_under_other_seeds_are_refused(tmp_path):
-    (tmp_path / "train.py").write_text(
+@needs_mpirun
+def test_modules_that_ranks_built_under_other_seeds_are_refused():
+    done = under_mpirun(
+        2,
         "import gpt_of_modules, trireme\n"
         "from conftest import Tokens, job\n"
         "layers = [gpt_of_modules.Embedding(64, 32, 32), gpt_of_modules.Block(32, 4), gpt_of_modules.Head(64, 32)]\n"
-        "trireme.train(job(pipeline={'replicas': 2}), trireme.Chain(layers), data=Tokens())\n"
+        "trireme.train(job(pipeline={'replicas': 2}), trireme.Chain(layers), data=Tokens())\n",
     )
-    environment = {**os.environ, "PYTHONPATH": f"{os.path.dirname(__file__)}:{os.environ.get('PYTHONPATH', '')}"}
-    environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    command = ["mpirun", "--oversubscribe", "-n", "2", sys.executable, "train.py"]
-    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode != 0
     assert "layer 1 (embedding) begins with other values on rank 1 than on rank 0: call torch.manual_seed()" in done.stderr
