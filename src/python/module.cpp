@@ -6,6 +6,7 @@
 
 #include "trireme/app_runtime/in_process.h"
 #include "trireme/app_runtime/run.h"
+#include "trireme/config/huggingface.h"
 #include "trireme/core/digest.h"
 #include "trireme/core/text.h"
 #include "trireme/model/foreign.h"
@@ -15,6 +16,7 @@
 #include <ATen/ATen.h>
 #include <pybind11/stl.h>
 
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
@@ -120,6 +122,8 @@ PYBIND11_MODULE(_core, m) {
   using namespace trireme;  // NOLINT: of one function
   model::expect_foreign_backwards(&python::kBackwards);
   tier::collect_before_refusing(&python::collect_garbage);
+  m.attr("TOKENIZER_FILES") = py::cast(std::vector<std::string>(std::begin(config::kTokenizerFiles),
+                                                                std::end(config::kTokenizerFiles)));
   m.def("train", &python::train);
   m.def("plan", &python::plan);
   m.def("run", &python::run);

@@ -54,9 +54,8 @@ struct Planning {
 /// As `trireme plan`; prints nothing. Returns the plan as text. Throws as train() does.
 std::string plan(const Planning& planning);
 
-/// Writes the weights of the newest checkpoint of a run's folder, which must be of its last step,
-/// into a new safetensors file: in float32, named as `trireme export` names them. Throws as train()
-/// does.
+/// Writes the weights of the newest checkpoint of a run's folder into a new safetensors file: in
+/// float32, named as `trireme export` names them. Throws as train() does.
 void export_weights(const std::string& run, const std::string& file,
                     const model::ModelRegistry& kinds);
 

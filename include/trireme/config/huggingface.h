@@ -19,6 +19,16 @@ namespace trireme::config {
 
 /// File of a folder of weights that describes their model.
 inline constexpr const char* kHuggingFaceFile = "config.json";
+/// Files that describe a model's tokens, which are the same before and after training.
+inline constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
+                                                  "tokenizer.model",
+                                                  "tokenizer_config.json",
+                                                  "special_tokens_map.json",
+                                                  "added_tokens.json",
+                                                  "vocab.json",
+                                                  "merges.txt",
+                                                  "generation_config.json",
+                                                  "chat_template.jinja"};
 
 /// The model of a `config.json`. `context` is the longest that it was trained with, for a llama at
 /// most 1024; dropout is left off. Throws InputError with line and key for an unsupported

@@ -15,6 +15,7 @@ import transformers
 from torch import nn
 from transformers import AutoConfig, PretrainedConfig
 
+from .. import _core
 from .._chain import Chain, Layer
 from .._errors import InputError
 from .._load import Run, load_weights
@@ -22,18 +23,6 @@ from . import _self_test, _weights
 from ._cut import Cut
 from ._kinds import kind_of
 from ._layers import Block
-
-# Files that describe a model's tokens, which are the same before and after training.
-_OF_TOKENS = (
-    "tokenizer.json",
-    "tokenizer.model",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "merges.txt",
-    "chat_template.jinja",
-)
 
 Model = Union[nn.Module, PretrainedConfig, str, "os.PathLike[str]"]
 
@@ -90,8 +79,8 @@ def export(model: PretrainedConfig | str | os.PathLike[str], run: Run, folder: s
     load_weights(Chain(layers), run)
     whole.save_pretrained(target)
     if not isinstance(model, PretrainedConfig):
-        for file in _OF_TOKENS:
-            if (Path(model) / file).is_file():
+        for file in _core.TOKENIZER_FILES:
+            if (Path(model) / file).is_file() and not (target / file).exists():
                 shutil.copy(Path(model) / file, target)
 
 

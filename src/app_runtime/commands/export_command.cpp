@@ -35,16 +35,6 @@ namespace fs = std::filesystem;
 constexpr const char *kWeights = "model.safetensors", *kEnding = ".safetensors",
                      *kConfig = config::kHuggingFaceFile;
 constexpr std::string_view kDraft = ".draft";
-/// Files that describe a model's tokens, which are the same before and after training.
-constexpr const char* kOfTokens[] = {"tokenizer.json",
-                                     "tokenizer.model",
-                                     "tokenizer_config.json",
-                                     "special_tokens_map.json",
-                                     "added_tokens.json",
-                                     "vocab.json",
-                                     "merges.txt",
-                                     "generation_config.json",
-                                     "chat_template.jinja"};
 
 at::ScalarType type_called(const std::string& name) {
   static const std::map<std::string, at::ScalarType> types{
@@ -65,7 +55,7 @@ std::vector<std::string> write_descriptions(const config::JobSpec& job, const fs
   if (!config) return {};
   io::write_file(folder / kConfig, *config);
   std::vector<std::string> written{kConfig};
-  for (const char* file : kOfTokens) {
+  for (const char* file : config::kTokenizerFiles) {
     if (!is_there(file)) continue;
     io::write_file(folder / file, io::read_file(origin / file));
     written.emplace_back(file);
