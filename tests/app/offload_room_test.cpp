@@ -61,7 +61,7 @@ const std::string kUpdatesInForward = " --set memory.updates=in_forward";
 
 unsigned trials() {
   const char* const text = std::getenv("TRIREME_OFFLOAD_ROOM_TRIALS");
-  return text == nullptr ? 10 : static_cast<unsigned>(std::strtoul(text, nullptr, 10));
+  return text == nullptr ? 6 : static_cast<unsigned>(std::strtoul(text, nullptr, 10));
 }
 
 std::string sizes(Draws& draws, int split, std::int64_t room) {

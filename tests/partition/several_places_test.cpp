@@ -97,7 +97,7 @@ TEST(SeveralPlaces, MoreMemoryIsNoReasonForASlowerCut) {
     const std::optional<Seconds> least = step_of(offloaded);
     ASSERT_TRUE(least);
     std::optional<Seconds> before;
-    for (std::int64_t memory = 8000; memory < 9400; memory += 50) {
+    for (std::int64_t memory = 8000; memory < 9400; memory += 200 / trials(4)) {
       SCOPED_TRACE(memory);
       const std::optional<Seconds> step = step_of(unequal_ranks(memory, has_state));
       ASSERT_TRUE(step || !before);

@@ -127,9 +127,9 @@ TEST(PoetChain, CountsWhatIsOutside) {
   EXPECT_LE(all.mean(), 0.005);
 }
 
-// Of 75 nodes, as many as a VGG has, and of 201.
+// Of 161 and of 201 nodes.
 TEST(PoetChain, PlansLongChains) {
-  for (const int layers : {37, trials(100)}) {
+  for (const int layers : {trials(80, 0.25), trials(100, 0.25)}) {
     const graph::Problem problem = unit_chain(layers, layers / 4, 0.25);
     const Result result = solve("poet_chain", problem, {});
     ASSERT_TRUE(std::holds_alternative<Solution>(result)) << layers;

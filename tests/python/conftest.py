@@ -20,6 +20,15 @@ def in_own_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.fixture(scope="module")
+def one_folder(tmp_path_factory):
+    """One folder for all tests of a file that asks for it, so that layers are measured once."""
+    before = os.getcwd()
+    os.chdir(tmp_path_factory.mktemp("module"))
+    yield
+    os.chdir(before)
+
+
 def job(steps=4, **sections):
     """A job of one thread; sections replace or extend its own."""
     base = {

@@ -91,22 +91,14 @@ def test_keys_of_the_model_section_are_the_arguments_of_make(folder):
     assert "parameters        420" in trained(folder, "model.width=32", "report.directory=runs/wide")
 
 
-def test_costs_are_measured_once_for_the_same_code(folder):
+def test_costs_are_measured_again_for_other_code_alone(folder):
     assert "measured on 1 rank" in trained(folder)
     assert "measured earlier" in trained(folder)
-
-
-@pytest.mark.parametrize("file", ["model.py", "helper.py"])
-def test_costs_are_measured_again_for_other_code(folder, file):
-    trained(folder)
-    (folder / file).write_text((folder / file).read_text() + "\n# changed\n")
-    assert "measured on 1 rank" in trained(folder)
-
-
-def test_a_file_that_the_model_does_not_import_changes_nothing(folder):
-    trained(folder)
     (folder / "other.py").write_text("VALUE = 1\n")
     assert "measured earlier" in trained(folder)
+    for file in ("model.py", "helper.py"):
+        (folder / file).write_text((folder / file).read_text() + "\n# changed\n")
+        assert "measured on 1 rank" in trained(folder)
 
 
 def test_a_checkpoint_of_other_code_is_not_resumed(folder):

@@ -3,7 +3,9 @@
 TRIREME_TEST_REPEATS sets how often two rank threads repeat a run; TRIREME_TEST_COMPILE=1 adds layers of torch.compile, which takes minutes.
 """
 
+import json
 import os
+import re
 
 import gpt_of_modules
 import pytest
@@ -26,17 +28,13 @@ def trained(chain=None, **sections):
 trained.runs = 0
 
 
-@pytest.fixture(scope="module", autouse=True)
-def in_own_folder(tmp_path_factory):
-    """One folder for all tests of this file, so that layers are measured once."""
-    before = os.getcwd()
-    os.chdir(tmp_path_factory.mktemp("digests"))
-    yield
-    os.chdir(before)
+@pytest.fixture(autouse=True)
+def in_own_folder(one_folder):
+    pass
 
 
 @pytest.fixture(scope="module")
-def kept(in_own_folder):
+def kept(one_folder):
     """The run that keeps everything, with which all others are compared."""
     return trained(plan={"solver": "keep_all"})
 
@@ -102,6 +100,20 @@ def test_stages_under_mpirun(kept):
         assert (summary["parameters_digest"], summary["losses_digest"]) == digests(kept)
 
 
+def test_a_plan_with_retapes(kept):
+    """Some budget between what recomputing takes and what keeping takes has them; the planner says which."""
+    for percent in range(95, 40, -5):
+        budget = peak(kept) * percent // 100
+        plan = trireme.plan(gpt_of_modules.make(), job=job(memory={"device_budget": budget}))
+        if "retape" in json.dumps(plan.figures):
+            break
+    else:
+        pytest.fail("no budget led to a plan with a retape")
+    run = trained(memory={"device_budget": budget})
+    assert "retape" in plan_text(run)
+    assert digests(run) == digests(kept)
+
+
 def test_rank_threads_repeat_it(kept):
     """Building layers on two threads draws from one generator, one thread at a time."""
     for _ in range(int(os.environ.get("TRIREME_TEST_REPEATS", "5"))):
@@ -116,6 +128,20 @@ def test_tapes_that_move():
         assert digests(run) == digests(kept)
         require_planned(run, budget)
     assert "offload_tape" in plan_text(run)
+
+
+def test_tapes_that_move_beside_bytes_that_stay():
+    """Python keeps some bytes beside autograd: attributes of a Function, the state that a checkpoint saves."""
+    chain = gpt_of_modules.make(styles=("plain", "attribute", "checkpoint", "hooks", "reentrant", "norm"))
+    everything = trained(chain, plan={"solver": "keep_all"})
+    for percent in (75, 85):
+        budget = peak(everything) * percent // 100
+        moved = trained(chain, memory={"device_budget": budget, "host_budget": "1GiB", "weights": "device", "optimizer": "device"}, plan={"solver": "pofo"})
+        layers = set(re.findall(r'"offload_tape", (\d)', plan_text(moved)))
+        assert layers >= {"3"}  # that of the attribute
+        assert percent > 75 or layers >= {"3", "4", "5", "6"}
+        assert digests(moved) == digests(everything)
+        require_planned(moved, budget)
 
 
 @pytest.mark.skipif("TRIREME_TEST_COMPILE" not in os.environ, reason="compiles for minutes: set TRIREME_TEST_COMPILE=1")

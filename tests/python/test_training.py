@@ -1,17 +1,15 @@
-"""Whole runs: one digest for every plan, number of ranks and transport."""
+"""Whole runs; that every plan and number of ranks has one digest is in test_digests.py."""
 
 import functools
 import json
-import re
 
 import gpt_of_modules
 import pytest
 import torch
-from conftest import Tokens, digests, job, needs_mpirun, peak, plan_text, summary_in, under_mpirun
+from conftest import Tokens, digests, job
 from torch import nn
 
 import trireme
-
 
 
 @pytest.fixture(scope="module")
@@ -33,67 +31,6 @@ def test_it_learns():
     assert sum(losses[-5:]) < 0.7 * sum(losses[:5])
 
 
-def test_recomputing_all_gives_the_same_digests(kept, tmp_path):
-    assert digests(trained(tmp_path, plan={"solver": "recompute_all"})) == digests(kept)
-
-
-@pytest.mark.parametrize("share", [0.8, 0.65])
-def test_budgets_give_the_same_digests_and_are_kept(kept, tmp_path, share):
-    budget = int(peak(kept) * share)
-    run = trained(tmp_path, memory={"device_budget": budget})
-    assert digests(run) == digests(kept)
-    for rank in run.figures["ranks"]:
-        assert rank["peak_bytes"] <= rank["predicted_peak_bytes"] <= budget
-
-
-def test_tapes_that_move_give_the_same_digests_and_the_predicted_peak():
-    """With what Python keeps beside autograd, which stays: attributes of a Function, the state that a checkpoint saves."""
-    styles = ("plain", "attribute", "checkpoint", "hooks", "reentrant", "norm")
-    run = lambda name, **sections: trireme.train(job(report={"directory": f"runs/{name}"}, **sections), gpt_of_modules.make(styles=styles), data=Tokens())
-    everything = run("kept", plan={"solver": "keep_all"})
-    for percent in (75, 85):
-        budget = peak(everything) * percent // 100
-        moved = run(percent, memory={"device_budget": budget, "host_budget": "1GiB", "weights": "device", "optimizer": "device"}, plan={"solver": "pofo"})
-        layers = set(re.findall(r'"offload_tape", (\d)', plan_text(moved)))
-        assert layers >= {"3"}  # that of the attribute
-        assert percent > 75 or layers >= {"3", "4", "5", "6"}
-        assert digests(moved) == digests(everything)
-        (rank,) = moved.figures["ranks"]
-        assert rank["peak_bytes"] <= rank["predicted_peak_bytes"] <= budget
-
-
-def test_a_plan_with_retapes_gives_the_same_digests(kept, tmp_path):
-    """Some budget between what recomputing takes and what keeping takes has them; the planner says which."""
-    for percent in range(95, 40, -5):
-        budget = peak(kept) * percent // 100
-        plan = trireme.plan(gpt_of_modules.make(), job=job(memory={"device_budget": budget}, report={"directory": str(tmp_path / "run")}))
-        if "retape" in json.dumps(plan.figures):
-            break
-    else:
-        pytest.fail("no budget led to a plan with a retape")
-    run = trained(tmp_path, memory={"device_budget": budget})
-    assert "retape" in plan_text(run)
-    assert digests(run) == digests(kept)
-
-
-def test_two_ranks_that_are_threads_give_the_same_digests(kept, tmp_path):
-    assert digests(trained(tmp_path, pipeline={"stages": 2})) == digests(kept)
-
-
-@needs_mpirun
-def test_two_ranks_of_mpirun_give_the_same_digests(kept, tmp_path):
-    done = under_mpirun(
-        2,
-        "import gpt_of_modules, trireme\n"
-        "from conftest import Tokens, job\n"
-        "trireme.train(job(report={'directory': 'run', 'log_every': 2}), gpt_of_modules.make(), data=Tokens())\n",
-    )
-    assert done.returncode == 0, done.stderr
-    summary = summary_in(tmp_path / "run")
-    assert len(summary["ranks"]) == 2
-    assert (summary["parameters_digest"], summary["losses_digest"]) == digests(kept)
-
-
 def test_a_run_that_resumes_gives_the_same_digests(kept, tmp_path):
     with pytest.raises(InterruptedError):
         trireme.train(
@@ -103,7 +40,7 @@ def test_a_run_that_resumes_gives_the_same_digests(kept, tmp_path):
             on_step=stop_after(2),
         )
     run = trained(tmp_path, checkpoint={"every": 1})
-    assert "resumes from" in (tmp_path / "run" / "job.yaml").read_text() or run.figures["steps"] == 4
+    assert run.figures["resumed_after_steps"] in (1, 2)
     assert digests(run) == digests(kept)
 
 
@@ -127,9 +64,8 @@ def test_buffers_that_are_not_persistent_are_in_no_checkpoint(tmp_path):
 def test_a_tied_weight_is_one_weight(kept):
     chain = gpt_of_modules.make()
     apart = gpt_of_modules.make(tied=False)
-    numbers = lambda run: run.figures["parameters"]["total"] if isinstance(run.figures["parameters"], dict) else run.figures["parameters"]
     other = trireme.train(job(), apart, data=Tokens())
-    assert numbers(other) - numbers(kept) == 64 * 32
+    assert other.figures["parameters"] - kept.figures["parameters"] == 64 * 32
     assert chain.recipes[0].ties == {"tokens.weight": "embedding/tokens.weight"}
     assert chain.recipes[-1].ties == {"linear.weight": "embedding/tokens.weight"}
 
