@@ -81,8 +81,10 @@ TEST(PackImages, GivesThePixelsAndClassesOfTheFiles) {
   const TemporaryFolder folder;
   int classes = 0;
   for (const auto& [width, height] : {std::pair(6, 6), {13, 7}, {7, 13}, {3, 5}, {1, 1}, {64, 2}})
-    for (const std::string& image : kinds(width, height))
-      io::write_file(folder / "all" / concat("class ", classes % 10) / concat(classes++), image);
+    for (const std::string& image : kinds(width, height)) {
+      io::write_file(folder / "all" / concat("class ", classes % 10) / concat(classes), image);
+      ++classes;
+    }
   for (const std::int64_t channels : {1, 3})
     for (const std::int64_t side : {6, 5, 32}) {
       const PackedCounts counts =

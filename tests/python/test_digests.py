@@ -90,11 +90,11 @@ def test_stages_under_mpirun(kept):
         3,
         "import gpt_of_modules, trireme\n"
         "from conftest import Tokens, job\n"
-        f"for number, more in enumerate([{{}}, {{'plan': {{'solver': 'recompute_all'}}}}, {{'memory': {{'device_budget': {budget}}}}}]):\n"
+        f"for number, more in enumerate([{{'plan': {{'solver': 'recompute_all'}}}}, {{'memory': {{'device_budget': {budget}}}}}]):\n"
         "    trireme.train(job(report={'directory': f'runs/mpi{number}', 'log_every': 4}, **more), gpt_of_modules.make(), data=Tokens())\n",
     )
     assert done.returncode == 0, done.stderr
-    for number in range(3):
+    for number in range(2):
         summary = summary_in(f"runs/mpi{number}")
         assert len(summary["ranks"]) == 3
         assert (summary["parameters_digest"], summary["losses_digest"]) == digests(kept)

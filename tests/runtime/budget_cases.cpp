@@ -296,7 +296,7 @@ void BudgetCases::expect_bits_and_peaks(const BudgetCase& one, bool in_turns) {
   const Bytes least = subject.least_budget(solver).value_or(most);
   for (std::size_t k = 0; k < kShares.size(); ++k) {
     const double share = kShares[k];
-    if (in_turns && k > 0 && (k + one.second.size() + one.first.size()) % 2 == 0) continue;
+    if (in_turns && k > 0 && (k + solver.size() + chain.size()) % 4 != 0) continue;
     const Bytes budget =
         least +
         Bytes(static_cast<std::int64_t>(share * static_cast<double>((most - least).count())));

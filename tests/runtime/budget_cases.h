@@ -30,7 +30,7 @@ class BudgetCases {
 
   /// At five budgets from the least that works to keep_all's: the losses, gradients, parameters and
   /// buffers of keep_all, within the budget, with the predicted peak to 2 % or 1 MiB. `in_turns`:
-  /// at the least and at two of the others, which differ by chain and solver.
+  /// at the least and at one of the others, another for every chain and solver.
   void expect_bits_and_peaks(const BudgetCase& one, bool in_turns = false);
   /// The same for random programs that the validator allows, without a budget: no solver would
   /// write them, but a user may by hand.

@@ -26,7 +26,7 @@
 namespace trireme::runtime {
 namespace {
 
-constexpr unsigned kPipelines = 50;
+constexpr unsigned kPipelines = 32;
 /// Changes to the programs of each pipeline, as far as the validator allows them.
 constexpr int kChanges = 100;
 
@@ -204,9 +204,9 @@ TEST_P(RandomPipelines, GiveTheBitsOfOneStageThatKeepsEverything) {
     split += plan::has_split_backward(plan) ? 1 : 0;
     moved += text.find("offload") != std::string::npos ? 1 : 0;
   }
-  EXPECT_GE(moved, 5);
-  EXPECT_GE(shared, 5);
-  EXPECT_GE(split, 5);
+  EXPECT_GE(moved, 3);
+  EXPECT_GE(shared, 3);
+  EXPECT_GE(split, 3);
 }
 
 TEST_P(RandomPipelines, GoOnFromWhatAnotherOneHasSaved) {
