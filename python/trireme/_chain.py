@@ -124,6 +124,11 @@ class Chain:
         return tuple(int(size) for size in self._example)
 
     @property
+    def context(self) -> int | None:
+        """Tokens of an example, where the chain takes tokens and says how many."""
+        return int(self._example[0]) if self.takes == "tokens" and self._example else None
+
+    @property
     def classes(self) -> int:
         """Number of classes, or of tokens in the vocabulary."""
         if self._classes is not None:

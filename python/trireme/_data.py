@@ -22,13 +22,15 @@ class Examples:
     An element is a pair (input, target). Of a chain that takes tokens it may also be T + 1 tokens, of which the first
     T are the input and the last T the target; or a mapping with `input_ids` (T + 1 of them) and, if they are not the
     same, `labels`.
+
+    context: T, where the chain says it.
     """
 
-    def __init__(self, data: MapStyle, takes: str):
+    def __init__(self, data: MapStyle, takes: str, context: int | None = None):
         if not hasattr(data, "__len__") or not hasattr(data, "__getitem__"):
             raise InputError(f"data is a {type(data).__name__}, must have a length and elements by number (a map-style dataset, a list, a tensor)")
         self._data = data
-        self._takes = takes
+        self._takes, self._context = takes, context
         self.size = len(data)
         self.name = f"{type(data).__module__}.{type(data).__qualname__}"
         if self.size == 0:
@@ -53,6 +55,11 @@ class Examples:
         tokens = torch.as_tensor(ids)
         if tokens.dim() != 1:
             raise InputError(f"element {number} of {self.name} has sizes {tuple(tokens.shape)}, must be T + 1 tokens")
+        if self._context and len(tokens) != self._context + 1:
+            raise InputError(
+                f"element {number} of {self.name} has {len(tokens)} tokens, must have {self._context + 1}: the chain's context is {self._context}, "
+                "and every token but the first is the target of the one before it"
+            )
         return tokens[:-1], (tokens if labels is None else torch.as_tensor(labels))[1:]
 
     def example_sizes(self) -> tuple[int, ...]:

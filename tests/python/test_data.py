@@ -93,6 +93,12 @@ def test_wrong_examples_are_refused(data, words):
         trireme.train(job(data={"validation_fraction": 0}), trireme.Chain([lambda: Mean(6, 3)], "vectors"), data=data)
 
 
+def test_tokens_without_a_last_target_are_refused():
+    chain = trireme.Chain([Words], context=32)
+    with pytest.raises(trireme.InputError, match="element 0 of torch.Tensor has 32 tokens, must have 33: the chain's context is 32"):
+        trireme.train(job(data={"validation_fraction": 0}), chain, data=torch.zeros(8, 32, dtype=torch.long))
+
+
 def test_a_jobs_file_may_be_given_a_chain_and_data(tmp_path):
     rows = torch.randint(50, (32, 9), generator=torch.Generator().manual_seed(1))
     file = tmp_path / "job.yaml"

@@ -202,6 +202,8 @@ def test_refuses_what_is_no_decoder():
     refused(transformers.LlamaModel(config_of("llama")), "LlamaModel cannot be cut", "no head that gives logits", "AutoModelForCausalLM")
     encoder = transformers.T5Config(d_model=16, d_kv=4, d_ff=16, num_layers=1, num_heads=2, vocab_size=32)
     refused(transformers.T5ForConditionalGeneration(encoder), "it is an encoder with a decoder")
+    small = dict(vocab_size=32, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)
+    refused(transformers.BertLMHeadModel(transformers.BertConfig(**small)), "BertLMHeadModel cannot be cut into layers: its loss fails")
     refused(3, "model is a int, must be a model of transformers, a config, or a folder")
     refused("no/such-model", "has no config.json", "hf download")
 
@@ -294,6 +296,8 @@ def test_a_config_gives_values_as_transformers_draws_them():
         (lambda folder: config_with(folder, num_hidden_layers=5), "has no values for 9 weights (model.layers.3."),
         (lambda folder: config_with(folder, intermediate_size=64), "has sizes (48, 32), must have (64, 32)"),
         (lambda folder: config_with(folder, quantization_config={"quant_method": "fp8"}), "its weights are quantized"),
+        (lambda folder: transformers.T5Config().save_pretrained(folder), "Only decoders with a head for tokens are chains"),
+        (lambda folder: cut_short(folder / "model.safetensors"), "the file is damaged or cut off"),
     ],
 )
 def test_refuses_a_folder_of_another_model(change, words, tmp_path):
@@ -302,6 +306,20 @@ def test_refuses_a_folder_of_another_model(change, words, tmp_path):
     with pytest.raises(trireme.InputError) as caught:
         built(hf.chain(tmp_path, CONTEXT))
     assert words in str(caught.value)
+
+
+def cut_short(file):
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+def test_refuses_examples_longer_than_a_model_has_positions(kind):
+    model = model_of(config_of(kind, max_position_embeddings=CONTEXT - 1))
+    words = f"an example has {CONTEXT} tokens, .*max_position_embeddings is {CONTEXT - 1}"
+    with pytest.raises(trireme.InputError, match=words):
+        hf.chain(model, CONTEXT)
+    with pytest.raises(trireme.InputError, match=words):
+        hf.chain(model, self_test=False).sized((CONTEXT,))
 
 
 def config_with(folder, **changes):

@@ -50,7 +50,26 @@ def chain(
     Raises InputError with the model's class, what was found and what to do, where the model is no chain.
     """
     whole, layers = _cut(model, prepare, self_test, context)
-    return Chain(layers, context=context, vocabulary=whole.config.get_text_config().vocab_size, masked_targets=True, name=whole.config.model_type)
+    config = whole.config.get_text_config()
+    return _Decoder(layers, context=context, vocabulary=config.vocab_size, masked_targets=True, name=whole.config.model_type).with_positions(config)
+
+
+class _Decoder(Chain):
+    """A chain whose examples are no longer than the model has positions."""
+
+    def with_positions(self, config: PretrainedConfig) -> _Decoder:
+        self._most, self._of = getattr(config, "max_position_embeddings", None), type(config).__name__
+        self._require_positions()
+        return self
+
+    def sized(self, example: tuple[int, ...]) -> Chain:
+        chain = super().sized(example)
+        chain._require_positions()
+        return chain
+
+    def _require_positions(self) -> None:
+        if self.context and self._most and self.context > self._most:
+            raise InputError(f"an example has {self.context} tokens, {self._of}.max_position_embeddings is {self._most}: give shorter examples, or a config that has more positions")
 
 
 def back_into(model: nn.Module, run: Run) -> None:
@@ -123,7 +142,11 @@ def _whole(model: Model) -> tuple[nn.Module, Callable[[nn.Module, set[str]], _we
     config = AutoConfig.from_pretrained(folder)
     if getattr(config, "quantization_config", None) is not None:
         raise InputError(f"{folder}: its weights are quantized (quantization_config), which cannot be trained: take the model that it was made of")
-    return _weights.on_meta(config), lambda plain, tied: _weights.Folder(plain, folder), str(folder)
+    try:
+        whole = _weights.on_meta(config)
+    except ValueError as error:
+        raise InputError(f"{folder}: {str(error).splitlines()[0]} Only decoders with a head for tokens are chains") from error
+    return whole, lambda plain, tied: _weights.Folder(plain, folder), str(folder)
 
 
 def _names_of(model: nn.Module) -> dict[int, str]:

@@ -192,9 +192,12 @@ class Cut:
         def loss(labels: torch.Tensor) -> torch.Tensor:
             return model(inputs_embeds=hidden, labels=labels, shift_labels=shifted, use_cache=False).loss
 
-        with torch.no_grad():
-            if torch.equal(loss(shifted), loss(shifted.flip(1))):
-                return
+        try:
+            with torch.no_grad():
+                if torch.equal(loss(shifted), loss(shifted.flip(1))):
+                    return
+        except Exception as error:
+            raise self.refuse(f"its loss fails on logits that stand in for those of its head ({told(error, error.__traceback__)})", BY_HAND) from error
         raise self.refuse("its loss shifts labels by itself and does not take shift_labels", BY_HAND)
 
     # What layers are made of.

@@ -118,7 +118,7 @@ class Folder:
             for key, value in module.named_parameters(recurse=False):
                 module._parameters[key] = nn.Parameter(value.detach())
         with contextlib.ExitStack() as files:
-            opened = {file: files.enter_context(safetensors.safe_open(file, framework="pt")) for file in {self._files[tensor] for tensor in tensors}}
+            opened = {file: files.enter_context(_opened(file)) for file in {self._files[tensor] for tensor in tensors}}
             slices = {tensor: opened[self._files[tensor]].get_slice(tensor) for tensor in tensors}
             files.enter_context(_on_this_thread())
             info, _ = convert_and_load_state_dict_in_model(model, slices, LoadStateDictConfig(dtype=torch.float32, weight_mapping=self._mapping))
@@ -146,12 +146,19 @@ def _on_this_thread() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
+def _opened(file: Path) -> Any:
+    try:
+        return safetensors.safe_open(file, framework="pt")
+    except safetensors.SafetensorError as error:
+        raise InputError(f"{file}: {error}: the file is damaged or cut off, fetch it once more") from error
+
+
 def _files_by_tensor(folder: Path) -> dict[str, Path]:
     if (folder / _INDEX).is_file():
         return {tensor: folder / file for tensor, file in json.loads((folder / _INDEX).read_text())["weight_map"].items()}
     if not (folder / _ONE_FILE).is_file():
         raise InputError(f"{folder} has neither {_ONE_FILE} nor {_INDEX}: save the model with save_pretrained()")
-    with safetensors.safe_open(folder / _ONE_FILE, framework="pt") as file:
+    with _opened(folder / _ONE_FILE) as file:
         return {tensor: folder / _ONE_FILE for tensor in file.keys()}
 
 
