@@ -175,6 +175,7 @@ void add_plan(CLI::App& app, PlanArguments& arguments) {
   add_plan_places(command, arguments);
   CLI::Option* const output =
       command.add_option("-o,--output", arguments.output, "Write the plan to this file (JSON)");
+  command.get_option("--compact")->needs(output);
   CLI::Option* const report = command.add_option("--report", arguments.report,
                                                  "Write a page about the plan to this file (HTML)");
   CLI::Option* const json =

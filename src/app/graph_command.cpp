@@ -115,8 +115,8 @@ int give(const PlanArguments& arguments, const graph::Problem& problem, poet::Ob
 int give_up(const graph::Problem& problem, const poet::Infeasible& why, const std::string& solver,
             double limit) {
   const bool has_deadline = !std::isinf(problem.deadline.count());
-  std::cerr << "trireme: no schedule of " << visible(problem.graph.name) << " within "
-            << to_text(problem.memory);
+  std::cerr << "trireme: no schedule of " << visible(problem.graph.name);
+  if (problem.memory > Bytes(0)) std::cerr << " within " << to_text(problem.memory);
   if (has_deadline) std::cerr << " ends by " << report::time_text(problem.deadline);
   if (!why.is_proven) std::cerr << " was found";
   if (!why.where.empty()) std::cerr << ": " << why.where;
@@ -124,7 +124,8 @@ int give_up(const graph::Problem& problem, const poet::Infeasible& why, const st
   if (why.least_time > problem.deadline)
     ways.push_back(concat("--deadline ", io::time_of_at_least(why.least_time), " or later"));
   const Bytes memory = has_deadline ? why.memory_in_time : why.least_memory;
-  if (memory > problem.memory) ways.push_back(concat("--memory ", io::size_of_at_least(memory)));
+  if (problem.memory > Bytes(0) && memory > problem.memory)
+    ways.push_back(concat("--memory ", io::size_of_at_least(memory)));
   const bool is_exact = solver.starts_with("poet") && solver != "poet_chain";
   if (!why.is_proven)
     ways.push_back(is_exact ? "--time-limit more than " + to_text(Seconds(limit))

@@ -105,12 +105,16 @@ Result solve_greedy(const Problem& problem, const Freedom& freedom) {
   const Widest most = widest(problem.graph);
   if (!schedule) {
     const bool is_proven = problem.memory > Bytes(0) && most.bytes > problem.memory;
-    return Infeasible{.is_proven = is_proven,
-                      .node = most.node,
-                      .least_time = least_time(solve_greedy, problem, freedom),
-                      .where = concat("greedy finds no schedule within ", to_text(problem.memory),
-                                      "; ", problem.graph.node(most.node).name, " needs ",
-                                      to_text(most.bytes), " with its inputs")};
+    const Seconds least = least_time(solve_greedy, problem, freedom);
+    return Infeasible{
+        .is_proven = is_proven,
+        .node = most.node,
+        .least_time = least,
+        .where = problem.memory == Bytes(0)
+                     ? words_of_deadline(problem, least)
+                     : concat("greedy finds no schedule within ", to_text(problem.memory), "; ",
+                              problem.graph.node(most.node).name, " needs ", to_text(most.bytes),
+                              " with its inputs")};
   }
   return Solution{.schedule = *schedule,
                   .outcome = replay(problem, *schedule).outcome,

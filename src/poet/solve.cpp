@@ -34,7 +34,9 @@ constexpr Solver kSolvers[] = {
     {"poet_chain", solve_poet_chain},    {"poet", solve_poet},
     {"poet_recompute", solve_recompute}, {"poet_offload", solve_offload}};
 
-Bytes memory_in_time(const Solver& solver, const Problem& problem, const Freedom& freedom);
+/// The least memory with which this solver answers, as far as the time allows it to look; not for a
+/// deadline that none meets, and not where memory has no limit (0).
+Bytes memory_that_does(const Solver& solver, const Problem& problem, const Freedom& freedom);
 /// A solver that makes its schedules anew may come back with less than it was to improve on.
 void improve_by_start(const Problem& problem, const Freedom& freedom, Result& result);
 void verify(const Problem& problem, const Solution& solution);
@@ -65,8 +67,12 @@ Result solve(std::string_view solver, const Problem& problem, const Freedom& fre
     solution->solver = solver;
     solution->took = to_seconds(std::chrono::steady_clock::now() - start);
     verify(problem, *solution);
-  } else if (auto& why = std::get<Infeasible>(result); why.memory_in_time == Bytes(0)) {
-    why.memory_in_time = memory_in_time(*found, problem, freedom);
+  } else {
+    auto& why = std::get<Infeasible>(result);
+    if (has_deadline(problem) && why.memory_in_time == Bytes(0))
+      why.memory_in_time = memory_that_does(*found, problem, freedom);
+    if (!has_deadline(problem) && why.least_memory == Bytes(0))
+      why.least_memory = memory_that_does(*found, problem, freedom);
   }
   return result;
 }
@@ -160,8 +166,8 @@ Result solve_offload(const Problem& problem, const Freedom& freedom) {
 
 // Between a memory that does not do, and that of keep_all, which does where anything does. A solver
 // by rules of thumb may miss less.
-Bytes memory_in_time(const Solver& solver, const Problem& problem, const Freedom& freedom) {
-  if (!has_deadline(problem) || is_too_early(problem)) return Bytes(0);
+Bytes memory_that_does(const Solver& solver, const Problem& problem, const Freedom& freedom) {
+  if (problem.memory == Bytes(0) || is_too_early(problem)) return Bytes(0);
   Problem wider = problem;
   wider.memory = Bytes(0);
   Bytes short_of = problem.memory, enough = replay(wider, keep_all(problem.graph)).outcome.peak;
@@ -183,12 +189,18 @@ void improve_by_start(const Problem& problem, const Freedom& freedom, Result& re
   if (!freedom.start) return;
   const graph::Replayed replayed = replay(problem, *freedom.start);
   if (replayed.fault || !is_in_time(problem, replayed.outcome)) return;
-  const auto* const found = std::get_if<Solution>(&result);
-  const double value = value_of(replayed.outcome, freedom.objective);
-  if (found != nullptr && value_of(found->outcome, freedom.objective) <= value) return;
-  result = Solution{.schedule = *freedom.start,
-                    .outcome = replayed.outcome,
-                    .bound = least_value(problem, freedom.objective)};
+  const graph::Outcome& start = replayed.outcome;
+  const double value = value_of(start, freedom.objective);
+  auto* const found = std::get_if<Solution>(&result);
+  if (found == nullptr || value < value_of(found->outcome, freedom.objective)) {
+    result = Solution{.schedule = *freedom.start,
+                      .outcome = start,
+                      .bound = least_value(problem, freedom.objective)};
+  } else if (value <= value_of(found->outcome, freedom.objective) * (1 + kSlack) &&
+             start.time < found->outcome.time) {  // as good and sooner: what is proven holds for it
+    found->schedule = *freedom.start;
+    found->outcome = start;
+  }
 }
 
 void verify(const Problem& problem, const Solution& solution) {

@@ -148,6 +148,7 @@ TEST(PlanGraph, RefusesWhatDoesNotGoTogether) {
   EXPECT_THAT(refused("--platform " + files.device + " --solver nothing"),
               HasSubstr("no solver of graphs is called 'nothing'"));
   EXPECT_THAT(refused("--chain " + files.graph), HasSubstr("--chain"));
+  EXPECT_THAT(refused("--platform " + files.device + " --compact"), HasSubstr("--output"));
 }
 
 TEST(SimulateGraph, RefusesASchedulesThatCannotRunAndPlansOfOtherGraphs) {

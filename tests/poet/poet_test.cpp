@@ -123,6 +123,42 @@ TEST(Solvers, NameAMemoryThatMeetsTheDeadline) {
   }
 }
 
+TEST(Solvers, NameAMemoryThatDoesWhereTheyFindNothing) {
+  const graph::Problem problem = unit_chain(6, 3, 1);
+  for (const char* const solver : {"poet", "poet_chain", "greedy", "capuchin", "keep_all"}) {
+    graph::Problem wider = problem;
+    wider.memory = std::get<Infeasible>(solve(solver, problem, {})).least_memory;
+    EXPECT_GT(wider.memory, problem.memory) << solver;
+    EXPECT_TRUE(std::holds_alternative<Solution>(solve(solver, wider, {}))) << solver;
+  }
+}
+
+// Where memory has no limit, no memory is advised.
+TEST(Solvers, SpeakOfTheDeadlineAloneWhereMemoryHasNoLimit) {
+  graph::Problem problem = unit_chain(6, 0, 1);
+  problem.deadline = Seconds(17);
+  for (const char* const solver : {"poet", "poet_chain", "greedy", "keep_all"}) {
+    const Infeasible why = std::get<Infeasible>(solve(solver, problem, {}));
+    EXPECT_EQ(why.memory_in_time, Bytes(0)) << solver;
+    EXPECT_THAT(why.where, testing::Not(testing::HasSubstr("0 B"))) << solver << why.where;
+  }
+}
+
+// Two schedules of the same joules: the one to begin with, which ends sooner, is the answer.
+TEST(Solvers, TakeTheSoonerOfEquallyGoodSchedules) {
+  graph::Problem problem = unit_chain(6, 5, 1);
+  for (graph::NodeCost& cost : problem.costs)
+    cost.energy = cost.out_energy = cost.in_energy = Joules(0);
+  Freedom freedom{.objective = Objective::kTime};
+  const Solution fastest = solved("poet", problem, freedom);
+  freedom.objective = Objective::kEnergy;
+  EXPECT_GT(solved("poet", problem, freedom).outcome.time, fastest.outcome.time);
+  freedom.start = fastest.schedule;
+  const Solution any = solved("poet", problem, freedom);
+  EXPECT_EQ(any.outcome.energy(), fastest.outcome.energy());
+  EXPECT_LE(any.outcome.time, fastest.outcome.time);
+}
+
 TEST(Poet, TellsNanojoulesApart) {
   graph::Problem problem = unit_chain(6, 5, 0.25);
   for (graph::NodeCost& cost : problem.costs) {
