@@ -73,8 +73,8 @@ std::string why_text(const partition::Explained& explained, bool verbose) {
   const Reasons& reasons = explained.reasons;
   const std::optional<Seconds> step = step_of(explained.answer);
   const std::size_t judged = reasons.judged.size();
-  return concat("\n", table(axis_rows(reasons, step)), "\n", judged,
-                judged == 1 ? " decision" : " decisions", " simulated; ", reasons.passed_over,
+  return concat("\n", table(axis_rows(reasons, step)), "\n", count_of(judged, "decision"),
+                " simulated; ", reasons.passed_over,
                 " skipped, whose lower bound is not below the best step",
                 verbose || judged <= kFastest ? "" : concat("; the fastest ", kFastest, ":"),
                 "\n\n", table(decision_rows(reasons.judged, step, verbose)));

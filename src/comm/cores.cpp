@@ -72,7 +72,7 @@ RankThreads threads_of_rank(std::span<const RankCores> ranks, const RankCores& o
     const std::size_t sharing = sharers(ranks, own),
                       cores = std::max<std::size_t>(1, own.cores.size());
     threads = {static_cast<int>(std::max<std::size_t>(1, cores / sharing)),
-               shared(concat(cores, cores == 1 ? " core" : " cores"), sharing)};
+               shared(count_of(cores, "core"), sharing)};
     for (const CpuQuota& quota : own.quotas) {
       const std::size_t having = sharers(ranks, own, quota);
       const int share = std::max(

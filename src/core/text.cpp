@@ -52,6 +52,11 @@ std::string join(std::span<const std::string> parts, std::string_view separator)
   return text;
 }
 
+std::string count_of(std::int64_t number, std::string_view noun) {
+  if (number == 1) return concat("1 ", noun);
+  return concat(number, " ", noun, noun.ends_with('s') || noun.ends_with("ch") ? "es" : "s");
+}
+
 std::string enumerated(std::span<const std::string> parts) {
   if (parts.size() < 2) return join(parts, "");
   return concat(join(parts.first(parts.size() - 1), ", "), " and ", parts.back());

@@ -118,7 +118,7 @@ std::string DocumentFiles::digest() const {
 }
 
 std::string DocumentFiles::describe() const {
-  return concat("documents, ", files_.size(), files_.size() == 1 ? " file" : " files");
+  return concat("documents, ", count_of(files_.size(), "file"));
 }
 
 }  // namespace trireme::data

@@ -222,8 +222,7 @@ DocumentLengths DocumentsDataset::lengths_of(const std::vector<std::int64_t>& ex
 
 std::string DocumentsDataset::describe() const {
   const auto in_rows = [this](std::int64_t documents, std::int64_t rows) {
-    return is_packed_ ? concat(documents, " in ", rows, rows == 1 ? " row" : " rows")
-                      : concat(documents);
+    return is_packed_ ? concat(documents, " in ", count_of(rows, "row")) : concat(documents);
   };
   const std::string validation =
       layout_.validation == 0 ? "none" : in_rows(layout_.validation_documents, layout_.validation);

@@ -27,8 +27,8 @@ class ImageFiles final : public ImageSource {
   }
   std::string digest() const override;
   std::string describe() const override {
-    return concat("images, ", files_.size(), files_.size() == 1 ? " file" : " files", " in ",
-                  folders_, folders_ == 1 ? " folder" : " folders");
+    return concat("images, ", count_of(files_.size(), "file"), " in ",
+                  count_of(folders_, "folder"));
   }
 
  private:

@@ -45,7 +45,7 @@ class PackedImages final : public ImageSource {
   Picture picture(std::int64_t image) const override;
   std::string digest() const override;
   std::string describe() const override {
-    return concat("packed images, ", files_.size(), files_.size() == 1 ? " file" : " files");
+    return concat("packed images, ", count_of(files_.size(), "file"));
   }
 
  private:

@@ -30,9 +30,7 @@ class TextSource final : public TokenSource {
 
   std::string digest() const override { return trireme::digest(text_); }
 
-  std::string describe() const override {
-    return concat("text, ", files_, files_ == 1 ? " file" : " files");
-  }
+  std::string describe() const override { return concat("text, ", count_of(files_, "file")); }
 
  private:
   std::string text_;

@@ -38,7 +38,7 @@ class TokenFiles final : public TokenSource {
   void copy(std::int64_t first, std::int64_t count, std::int64_t* out) const override;
   std::string digest() const override;
   std::string describe() const override {
-    std::string text = concat("tokens, ", files_.size(), files_.size() == 1 ? " file" : " files");
+    std::string text = concat("tokens, ", count_of(files_.size(), "file"));
     if (vocabulary_ > kMostNumbers)
       text += concat(" of ", sizeof(Token), " bytes per token (data.token_bytes), which name ",
                      kMostNumbers, " of the vocabulary's ", vocabulary_);

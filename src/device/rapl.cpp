@@ -34,7 +34,7 @@ class Rapl final : public Meter {
 
   std::optional<Reading> read() override;
   std::string describe() const override {
-    return concat("RAPL, ", counters_.size(), counters_.size() == 1 ? " package" : " packages");
+    return concat("RAPL, ", count_of(counters_.size(), "package"));
   }
 
  private:

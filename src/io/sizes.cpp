@@ -69,7 +69,7 @@ std::string forgotten_unit(std::string_view text) {
   const char* const end = text.data() + text.size();
   const auto [rest, failure] = std::from_chars(text.data(), end, number);
   if (failure != std::errc{} || rest != end || number < 1 || number >= kTooFew) return "";
-  return concat(", which is ", number, number == 1 ? " byte" : " bytes", " (did you mean '", number,
+  return concat(", which is ", count_of(number, "byte"), " (did you mean '", number,
                 number <= kMostGigabytes ? "GiB" : "MiB", "'?)");
 }
 

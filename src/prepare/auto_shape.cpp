@@ -216,10 +216,8 @@ std::vector<int> sizes_of(const std::vector<partition::Shape>& shapes) {
 }
 
 std::string words_for(const partition::Shape& shape) {
-  return concat(shape.stages, shape.stages == 1 ? " stage x " : " stages x ", shape.replicas,
-                shape.replicas == 1 ? " replica, " : " replicas, ", shape.micro_batches,
-                shape.micro_batches == 1 ? " micro-batch of " : " micro-batches of ",
-                shape.micro_batch);
+  return concat(count_of(shape.stages, "stage"), " x ", count_of(shape.replicas, "replica"), ", ",
+                count_of(shape.micro_batches, "micro-batch"), " of ", shape.micro_batch);
 }
 
 }  // namespace

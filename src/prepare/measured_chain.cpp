@@ -175,7 +175,7 @@ std::string ChainsOfKinds::measured_share(const model::ChainModel& model) {
 void ChainsOfKinds::keep(std::size_t kind, const std::string& code) const {
   const std::size_t ranks =
       context_.device.measures_beside_others() ? kinds_.ranks_of(static_cast<int>(kind)).size() : 1;
-  const std::string how = concat("measured on ", ranks, ranks == 1 ? " rank" : " ranks");
+  const std::string how = concat("measured on ", count_of(ranks, "rank"));
   try {
     const std::string known = profile::dependencies(job_, code, kinds_.machines[kind]);
     say(profile::store(*chains_[kind], notes_, known, profiles_folder(job_)), how);

@@ -50,7 +50,7 @@ std::string commented(const std::string& text);
 
 std::string machine(int threads, const device::Place& place) {
   const std::string processor =
-      concat(device::cpu().model_name(), ", ", threads, threads == 1 ? " thread" : " threads");
+      concat(device::cpu().model_name(), ", ", count_of(threads, "thread"));
   return &place == &device::cpu() ? processor : concat(place.model_name(), " on ", processor);
 }
 

@@ -56,8 +56,7 @@ std::string sweep_page(const Sweep& sweep) {
   body +=
       element("p", {},
               escaped(concat(
-                  "One step of ", sweep.micro_batches,
-                  sweep.micro_batches == 1 ? " micro-batch" : " micro-batches",
+                  "One step of ", count_of(sweep.micro_batches, "micro-batch"),
                   " on one rank, by solver and memory budget. Without recomputation a step takes ",
                   time_text(sweep.ideal), ".")));
   if (any) {

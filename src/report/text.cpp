@@ -104,13 +104,12 @@ std::string chunks_text(const plan::Plan& plan) {
   });
   return stages > ranks && have_as_many
              ? concat(ranks, " ranks with ", stages / ranks, " chunks each, ", plan.schedule)
-             : concat(stages, " stages");
+             : count_of(stages, "stage");
 }
 
 std::string passes_text(const plan::Plan& plan) {
-  return concat(plan.micro_batches, plan.micro_batches == 1 ? " micro-batch" : " micro-batches",
-                " per step, ", plan.group > 1 ? concat("in groups of ", plan.group, ", ") : "",
-                chunks_text(plan));
+  return concat(count_of(plan.micro_batches, "micro-batch"), " per step, ",
+                plan.group > 1 ? concat("in groups of ", plan.group, ", ") : "", chunks_text(plan));
 }
 
 Seconds ideal_step(const simulate::Simulation& simulation) {
@@ -209,13 +208,13 @@ std::string stage_text(const plan::Plan& plan, std::size_t k, const simulate::Ra
   const std::optional<int> deferred = plan::deferred_passes(plan)[k];
   std::string text;
   if (in_flight > 1 || plan.stages.size() > 1)
-    text += concat("\nstage on rank ", stage.rank, ": layers ", program.first_layer, "..",
-                   program.last_layer, ", ", in_flight,
-                   plan.group > 1 ? concat(" groups of ", plan.group) : "", " in flight",
-                   deferred ? concat(", split backward, weight gradients deferred by ", *deferred,
-                                     *deferred == 1 ? " pass" : " passes")
-                            : "",
-                   "\n");
+    text += concat(
+        "\nstage on rank ", stage.rank, ": layers ", program.first_layer, "..", program.last_layer,
+        ", ", in_flight, plan.group > 1 ? concat(" groups of ", plan.group) : "", " in flight",
+        deferred
+            ? concat(", split backward, weight gradients deferred by ", count_of(*deferred, "pass"))
+            : "",
+        "\n");
   text += concat("peak      ", exact_text(predicted.peak));
   if (stage.budget > Bytes(0)) {
     text +=

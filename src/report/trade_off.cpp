@@ -85,9 +85,8 @@ std::vector<std::string> clocks_of(const plan::Plan& plan) {
   }
   std::vector<std::string> texts;
   for (const auto& [clock, count] : stages)
-    texts.push_back(plan.stages.size() == 1
-                        ? clock
-                        : concat(clock, " on ", count, count == 1 ? " stage" : " stages"));
+    texts.push_back(plan.stages.size() == 1 ? clock
+                                            : concat(clock, " on ", count_of(count, "stage")));
   return texts;
 }
 

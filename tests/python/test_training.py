@@ -2,6 +2,7 @@
 
 import functools
 import json
+import time
 
 import gpt_of_modules
 import pytest
@@ -146,6 +147,13 @@ def test_frozen_layers_stay_as_they_are():
     run = trireme.train(job(checkpoint={"every": 4}), trireme.Chain(layers), data=Tokens())
     frozen = sum(parameter.numel() for parameter in layers[1].parameters())
     assert run.figures["trained_parameters"] == run.figures["parameters"] - frozen
+
+
+def test_times_begin_with_the_call():
+    time.sleep(2)
+    begin = time.monotonic()
+    run = trireme.train(job(), gpt_of_modules.make(), data=Tokens())
+    assert 0 < run.figures["seconds_total"] <= time.monotonic() - begin + 0.05
 
 
 def test_the_process_is_as_it_was():

@@ -4,6 +4,7 @@
 
 #include "trireme/core/units.h"
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <sstream>
@@ -22,6 +23,8 @@ std::string concat(const Parts&... parts) {
   return std::move(out).str();
 }
 
+/// "1 rank", "3 ranks", "2 passes", "2 batches".
+std::string count_of(std::int64_t number, std::string_view noun);
 std::string join(std::span<const std::string> parts, std::string_view separator);
 /// "a", "a and b", "a, b and c"; "" without parts.
 std::string enumerated(std::span<const std::string> parts);

@@ -6,6 +6,7 @@
 #include "folder/saved_run.h"
 
 #include "trireme/io/terminal.h"
+#include "trireme/ranks/host.h"
 #include "trireme/runtime/weights.h"
 
 #include <iostream>
@@ -15,7 +16,8 @@ namespace trireme::app {
 
 Trained train(const Training& training) {
   const io::VisibleOutput out(std::cout), errors(std::cerr);
-  return trained({.training = training}, ranks::LocalErrors::kThrown);
+  return trained({.training = training, .begun = ranks::process_age()},
+                 ranks::LocalErrors::kThrown);
 }
 
 std::string plan(const Planning& planning) {

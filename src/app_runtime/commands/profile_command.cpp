@@ -131,8 +131,8 @@ void print(const ProfileArguments& arguments, const profile::Stored& stored, int
               << "\n";
     return;
   }
-  std::cout << stored.chain.name << ", one micro-batch, " << threads
-            << (threads == 1 ? " thread" : " threads") << ", medians of warm runs:\n"
+  std::cout << stored.chain.name << ", one micro-batch, " << count_of(threads, "thread")
+            << ", medians of warm runs:\n"
             << profile::to_table(stored.chain) << "energy: " << energy
             << (profile::has_joules(stored.chain)
                     ? ", all programs of the device included\n"

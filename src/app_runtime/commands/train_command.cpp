@@ -44,6 +44,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <iterator>
 #include <utility>
 #include <variant>
 
@@ -89,13 +90,18 @@ bool is_person_watching(int descriptor) {
 /// Prints what is about to happen, before the first step.
 void announce(std::ostream& out, const RunInputs& run, const plan::Plan& plan, bool is_resumed,
               const ranks::RankContext& context) {
-  const int ranks = context.channel.size();
-  out << run.model.name << ": " << run.model.length() << " layers on " << ranks
-      << (ranks == 1 ? " rank" : " ranks") << " (" << plan.stages.size() << " stages on "
-      << plan::ranks_of(plan) << (plan::ranks_of(plan) == 1 ? " rank x " : " ranks x ")
-      << run.job.pipeline.replicas.value() << " replicas, " << context.threads << " threads each ("
-      << context.why_threads << "), " << plan.schedule << ", " << plan.micro_batches
-      << " micro-batches of " << run.job.train.micro_batch.value();
+  const auto chunks = std::ssize(plan.stages);
+  const int ranks = plan::ranks_of(plan);
+  out << run.model.name << ": " << count_of(run.model.length(), "layer") << " on "
+      << count_of(context.channel.size(), "rank") << " (";
+  if (chunks == ranks)
+    out << count_of(ranks, "stage");
+  else
+    out << count_of(chunks, "chunk") << " on " << count_of(ranks, "rank");
+  out << " x " << count_of(run.job.pipeline.replicas.value(), "replica") << ", "
+      << count_of(context.threads, "thread") << " each (" << context.why_threads << "), "
+      << plan.schedule << ", " << count_of(plan.micro_batches, "micro-batch") << " of "
+      << run.job.train.micro_batch.value();
   if (plan.group > 1) out << " in groups of " << plan.group;
   out << ", " << plan.solver << ")\n";
   if (!context.device.place().device().is_cpu())
@@ -156,12 +162,15 @@ RunFolder::Pictures pictures_of(const RunInputs& run) {
   return {.page = run.arguments.report, .trace = run.arguments.trace};
 }
 
+Seconds age_of(const RunInputs& run) {
+  return ranks::process_age() - run.arguments.begun;
+}
+
 /// Prints how the run went, and writes the results to its folder.
 void end_folder(const RunInputs& run, RunFolder& folder, const runtime::FinishedRun& done,
                 int threads) {
   folder.close();
-  const record::RunSummary summary =
-      folder.completed(done.summary, unigram_of(run), ranks::process_age());
+  const record::RunSummary summary = folder.completed(done.summary, unigram_of(run), age_of(run));
   words_of(run) << record::closing_text(summary) << note_line(folder.prediction_note(summary))
                 << folder.scatter_note(threads)
                 << "run folder: " << visible(run.job.report.directory) << "\n";
@@ -206,8 +215,7 @@ runtime::FinishedRun run_recorded(runtime::Trainer& trainer, RunFolder* folder,
   try {
     return run_planned(trainer, folder, run, prepared, context);
   } catch (const std::exception& error) {
-    if (folder != nullptr)
-      folder->end_early(error, trainer.step(), ranks::process_age(), pictures_of(run));
+    if (folder != nullptr) folder->end_early(error, trainer.step(), age_of(run), pictures_of(run));
     throw;
   }
 }
@@ -252,7 +260,7 @@ void train_settled(const RunInputs& run, const ranks::RankContext& context,
                             .owns_process = context.owns_process,
                             .stop_requested = ranks::stop_requested,
                             .save_and_stop_requested = ranks::save_and_stop_requested,
-                            .since_start = ranks::process_age});
+                            .since_start = [&run] { return age_of(run); }});
   // Full and lean tapes have profiles of their own, and `auto` compares them.
   const bool has_both = prepared.plan.lean_tapes && run.job.memory.tapes == "auto";
   // After the checkpoint was loaded: an error in it leaves the folder as it is.

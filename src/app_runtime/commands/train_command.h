@@ -3,6 +3,7 @@
 #pragma once
 
 #include "trireme/app_runtime/in_process.h"
+#include "trireme/core/units.h"
 #include "trireme/model/chain.h"
 #include "trireme/ranks/launch.h"
 
@@ -12,7 +13,9 @@ namespace trireme::app {
 
 struct TrainArguments {
   Training training;
-  bool json = false;          ///< the summary on standard output, everything else on standard error
+  bool json = false;  ///< the summary on standard output, everything else on standard error
+  /// Age of the process when it was asked to train: what came before is a calling program's.
+  Seconds begun{0};
   std::string report, trace;  ///< further files for the run's page and the last step's timeline
 };
 
