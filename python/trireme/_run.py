@@ -174,6 +174,8 @@ def _read(job: Job, chain: Chain | None) -> tuple[str, str | None, str]:
     if not isinstance(job, Mapping):
         return os.fspath(job), None, kind
     sections = {key: dict(value) if isinstance(value, Mapping) else value for key, value in job.items()}
+    if chain is not None:
+        sections.setdefault("model", {"kind": kind})  # errors of its layers name this mapping, not a setting
     return "python", json.dumps(sections, default=_plain), kind
 
 

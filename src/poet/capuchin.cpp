@@ -28,13 +28,13 @@ using graph::Op;
 using graph::Problem;
 using graph::Schedule;
 
-enum class Away { kNo, kSwapped, kRecomputed };
+enum class Eviction { kNone, kSwapped, kRecomputed };
 
 /// Between two accesses of a value: computations of nodes.
 struct Gap {
   int value = 0;
   int from = 0, to = 0;
-  Away away = Away::kNo;
+  Eviction eviction = Eviction::kNone;
 };
 
 /// What evicting a value in a gap is worth.
@@ -82,7 +82,8 @@ class Writing {
         leave_(graph.nodes.size()),
         last_use_(graph.nodes.size(), -1) {
     for (const Gap& gap : gaps) {
-      if (gap.away != Away::kNo) leave_[static_cast<std::size_t>(gap.from)].push_back(gap.value);
+      if (gap.eviction != Eviction::kNone)
+        leave_[static_cast<std::size_t>(gap.from)].push_back(gap.value);
       int& last = last_use_[static_cast<std::size_t>(gap.value)];
       last = std::max(last, gap.to);
     }
@@ -147,23 +148,23 @@ Result Capuchin::run() {
 
 bool Capuchin::evict_across(int step) {
   Gap* best = nullptr;
-  Away how = Away::kNo;
+  Eviction how = Eviction::kNone;
   std::optional<Worth> most;
-  const auto consider = [&](Gap& gap, Away away, const std::optional<Worth>& worth) {
+  const auto consider = [&](Gap& gap, Eviction eviction, const std::optional<Worth>& worth) {
     if (!worth || (most && !(*most < *worth))) return;
     best = &gap;
-    how = away;
+    how = eviction;
     most = worth;
   };
   for (Gap& gap : gaps_) {
-    if (gap.away != Away::kNo || gap.from >= step || gap.to <= step) continue;
-    consider(gap, Away::kSwapped, worth_of_swap(gap));
-    consider(gap, Away::kRecomputed, worth_of_recomputing(gap));
+    if (gap.eviction != Eviction::kNone || gap.from >= step || gap.to <= step) continue;
+    consider(gap, Eviction::kSwapped, worth_of_swap(gap));
+    consider(gap, Eviction::kRecomputed, worth_of_recomputing(gap));
   }
   if (best == nullptr) return false;
-  best->away = how;
+  best->eviction = how;
   const auto value = static_cast<std::size_t>(best->value);
-  if (how == Away::kSwapped && !is_out_[value]) {
+  if (how == Eviction::kSwapped && !is_out_[value]) {
     is_out_[value] = true;
     outside_ += bytes(best->value);
   }
@@ -196,7 +197,7 @@ Seconds Capuchin::time_to_make(int value, int step, std::vector<bool>& is_made) 
   Seconds time = problem_.cost(value).time;
   for (const int input : problem_.graph.node(value).inputs) {
     const Gap* const gap = gap_at(input, step);
-    const bool is_here = gap != nullptr && gap->away == Away::kNo;
+    const bool is_here = gap != nullptr && gap->eviction == Eviction::kNone;
     if (is_here || is_made[static_cast<std::size_t>(input)]) continue;
     if (is_out_[static_cast<std::size_t>(input)]) {
       time += problem_.cost(input).in;

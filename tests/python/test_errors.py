@@ -83,7 +83,7 @@ def test_a_printed_error_has_the_lines_of_code_below_it(capfd):
 
 
 def test_an_error_of_building_names_the_layer():
-    with pytest.raises(trireme.InputError, match=r"layer 2: ValueError: no such thing"):
+    with pytest.raises(trireme.InputError, match=r"^python: .*layer 2: ValueError: no such thing"):
         trireme.train(job(), chain_with("build"), data=Tokens())
 
 

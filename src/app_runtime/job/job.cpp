@@ -38,7 +38,7 @@ std::vector<std::string> settings_of(const GivenJob& given) {
                                kind->text() == given.model && model->entries().size() == 1;
     if (model && !is_said_again)
       model->fail("is there, and the program hands a chain over: leave one of them out");
-    settings.push_back("model.kind=" + given.model);
+    if (!model) settings.push_back("model.kind=" + given.model);
   }
   if (given.examples && !find(find(document, "data"), "kind")) settings.push_back("data.kind=own");
   return settings;

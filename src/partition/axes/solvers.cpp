@@ -111,7 +111,7 @@ const Axis kSolvers{.name = "solvers",
                     .most_looks = 1,
                     .most_looks_at_large = 1,
                     .least_gain = 0,
-                    .reason = "another solver costs nothing else"};
+                    .reason = "its program is simulated like any other"};
 
 const Axis kJoint{.name = "copies across micro-batches",
                   .without = "copies of each micro-batch alone",

@@ -1,0 +1,113 @@
+"""Layers of Python under trireme, for `bench/train/run python`. Prints seconds of a step, the median without the first.
+
+    python_layers.py gpt BLOCKS WIDTH HEADS CONTEXT VOCABULARY BATCH MICRO_BATCH STEPS THREADS   a GPT of nn.Modules
+    python_layers.py calls LAYERS MICRO_BATCHES STEPS     tiny layers: built in, as nn.Modules, in a loop of PyTorch
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import statistics
+import sys
+import tempfile
+import time
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import trireme
+
+
+class Embedding(nn.Module):
+    def __init__(self, vocabulary, width, context):
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(vocabulary, width), nn.Embedding(context, width)
+
+    def forward(self, tokens):
+        return self.tokens(tokens) + self.places.weight[: tokens.shape[1]]
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.qkv(self.norm1(x)).chunk(3, -1))
+        x = x + self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+        return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
+
+
+class Head(nn.Module):
+    def __init__(self, width, weight):
+        super().__init__()
+        self.norm, self.linear = nn.LayerNorm(width), nn.Linear(width, weight.shape[0], bias=False)
+        self.linear.weight = weight
+
+    def forward(self, x, target):
+        return F.cross_entropy(self.linear(self.norm(x)).flatten(0, 1), target.flatten())
+
+
+class Tiny(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return F.gelu(self.linear(x))
+
+
+class Last(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 2)
+
+    def forward(self, x, target):
+        return F.cross_entropy(self.linear(x), target)
+
+
+def trained(chain, data, batch, micro_batch, steps, threads, **model):
+    """Seconds of a step, whose layers are neither measured nor planned."""
+    with tempfile.TemporaryDirectory() as folder:
+        job = {
+            "data": {"validation_fraction": 0.0} | ({"kind": "synthetic"} if data is None else {}),
+            "train": {"steps": steps, "batch": batch, "micro_batch": micro_batch, "validate_every": 0, "optimizer": {"kind": "adamw", "learning_rate": 1e-3}},
+            "threads": threads,
+            "report": {"directory": folder + "/run", "tensorboard": False, "html": False, "log_every": 1000},
+        }
+        return trireme.train(job | model, chain, data=data).figures["step_s"]
+
+
+def gpt(blocks, width, heads, context, vocabulary, batch, micro_batch, steps, threads):
+    embedding = Embedding(vocabulary, width, context)
+    layers = [embedding, *(Block(width, heads) for _ in range(blocks)), Head(width, embedding.tokens.weight)]
+    data = torch.randint(vocabulary, (4 * batch, context + 1))
+    return [trained(trireme.Chain(layers, context=context, vocabulary=vocabulary), data, batch, micro_batch, steps, threads)]
+
+
+def calls(layers, micro_batches, steps):
+    modules = [*(Tiny() for _ in range(layers)), Last()]
+    examples = [(torch.randn(8), torch.tensor(n % 2)) for n in range(micro_batches)]
+    mlp = {"model": {"kind": "mlp", "inputs": 8, "widths": [8] * layers, "classes": 2}}
+    built_in = trained(None, None, micro_batches, 1, steps, 1, **mlp)
+    as_modules = trained(trireme.Chain(modules, "vectors", inputs=8, classes=2), None, micro_batches, 1, steps, 1)
+    torch.set_num_threads(1)
+    optimizer = torch.optim.AdamW([p for module in modules for p in module.parameters()], lr=1e-3, fused=True)
+    seconds = []
+    for _ in range(steps):
+        begin = time.monotonic()
+        for x, target in examples:
+            x, target = x[None], target[None]
+            for module in modules[:-1]:
+                x = module(x)
+            (modules[-1](x, target) / micro_batches).backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=False)
+        seconds.append(time.monotonic() - begin)
+    return [built_in, as_modules, statistics.median(seconds[1:])]
+
+
+figures = {"gpt": gpt, "calls": calls}[sys.argv[1]](*map(int, sys.argv[2:]))
+print(*figures)
