@@ -124,8 +124,7 @@ int give_up(const graph::Problem& problem, const poet::Infeasible& why, const st
   if (why.least_time > problem.deadline)
     ways.push_back(concat("--deadline ", io::time_of_at_least(why.least_time), " or later"));
   const Bytes memory = has_deadline ? why.memory_in_time : why.least_memory;
-  if (problem.memory > Bytes(0) && memory > problem.memory)
-    ways.push_back(concat("--memory ", io::size_of_at_least(memory)));
+  if (memory > problem.memory) ways.push_back(concat("--memory ", io::size_of_at_least(memory)));
   const bool is_exact = solver.starts_with("poet") && solver != "poet_chain";
   if (!why.is_proven)
     ways.push_back(is_exact ? "--time-limit more than " + to_text(Seconds(limit))

@@ -20,9 +20,6 @@ using graph::Schedule;
 /// Share of the time for the program in which what stays in memory is no integer column. Where that
 /// does not do, integer columns make a better bound.
 constexpr double kFirstShare = 0.03;
-/// Relative difference up to which two schedules are equally good: joules are sums, and rounded.
-/// The faster one is better then, or of equal times the one of less energy.
-constexpr double kTie = 1e-12;
 /// Share of the time for schedules to begin with, which mostly take milliseconds.
 constexpr double kQuickShare = 0.2;
 /// Share of the time for the question where it begins with no schedule: the rest is for why there
@@ -124,11 +121,12 @@ void attempt(const Problem& problem, const Model& model, const MilpLimits& limit
 }
 
 bool is_better(const Problem& problem, const Schedule& schedule, const Schedule& than, Aim aim) {
-  const graph::Outcome one = replay(problem, schedule).outcome;
-  const graph::Outcome other = replay(problem, than).outcome;
-  const double value = value_of(one, aim), best = value_of(other, aim);
-  if (std::abs(value - best) > kTie * best) return value < best;
-  return aim == Aim::kTime ? one.energy() < other.energy() : one.time < other.time;
+  const auto merit = [&](const Schedule& one) {
+    const graph::Outcome outcome = replay(problem, one).outcome;
+    return Merit{value_of(outcome, aim),
+                 aim == Aim::kTime ? outcome.energy().count() : outcome.time.count()};
+  };
+  return is_better(merit(schedule), merit(than));
 }
 
 // What the program says of its schedule is what replay says.

@@ -19,6 +19,8 @@ using graph::Problem;
 
 /// Memories that are tried for one with which a schedule is in time.
 constexpr int kHalvings = 12;
+/// Relative difference up to which two values are equal: joules are sums, and rounded.
+constexpr double kTie = 1e-12;
 
 struct Solver {
   std::string_view name;
@@ -69,10 +71,8 @@ Result solve(std::string_view solver, const Problem& problem, const Freedom& fre
     verify(problem, *solution);
   } else {
     auto& why = std::get<Infeasible>(result);
-    if (has_deadline(problem) && why.memory_in_time == Bytes(0))
-      why.memory_in_time = memory_that_does(*found, problem, freedom);
-    if (!has_deadline(problem) && why.least_memory == Bytes(0))
-      why.least_memory = memory_that_does(*found, problem, freedom);
+    Bytes& memory = has_deadline(problem) ? why.memory_in_time : why.least_memory;
+    if (memory == Bytes(0)) memory = memory_that_does(*found, problem, freedom);
   }
   return result;
 }
@@ -102,6 +102,11 @@ std::optional<Solution> without_search(const Problem& problem, const Freedom& fr
 
 double value_of(const graph::Outcome& outcome, Objective objective) {
   return objective == Objective::kEnergy ? outcome.energy().count() : outcome.time.count();
+}
+
+bool is_better(Merit one, Merit other) {
+  if (std::abs(one.value - other.value) > kTie * other.value) return one.value < other.value;
+  return one.next < other.next;
 }
 
 bool is_in_time(const Problem& problem, const graph::Outcome& outcome) {
@@ -189,17 +194,19 @@ void improve_by_start(const Problem& problem, const Freedom& freedom, Result& re
   if (!freedom.start) return;
   const graph::Replayed replayed = replay(problem, *freedom.start);
   if (replayed.fault || !is_in_time(problem, replayed.outcome)) return;
-  const graph::Outcome& start = replayed.outcome;
-  const double value = value_of(start, freedom.objective);
-  auto* const found = std::get_if<Solution>(&result);
-  if (found == nullptr || value < value_of(found->outcome, freedom.objective)) {
+  const auto merit = [&](const graph::Outcome& outcome) {
+    const bool is_time = freedom.objective == Objective::kTime;
+    return Merit{value_of(outcome, freedom.objective),
+                 is_time ? outcome.energy().count() : outcome.time.count()};
+  };
+  if (auto* const found = std::get_if<Solution>(&result)) {
+    if (!is_better(merit(replayed.outcome), merit(found->outcome))) return;
+    found->schedule = *freedom.start;  // what is proven holds for all schedules
+    found->outcome = replayed.outcome;
+  } else {
     result = Solution{.schedule = *freedom.start,
-                      .outcome = start,
+                      .outcome = replayed.outcome,
                       .bound = least_value(problem, freedom.objective)};
-  } else if (value <= value_of(found->outcome, freedom.objective) * (1 + kSlack) &&
-             start.time < found->outcome.time) {  // as good and sooner: what is proven holds for it
-    found->schedule = *freedom.start;
-    found->outcome = start;
   }
 }
 

@@ -40,6 +40,12 @@ Result solve_poet(const graph::Problem& problem, const Freedom& freedom);
 std::optional<Solution> without_search(const graph::Problem& problem, const Freedom& freedom);
 /// What `freedom` minimizes: joules or seconds.
 double value_of(const graph::Outcome& outcome, Objective objective);
+/// What a schedule is judged by: `value` is minimized, of equal ones `next`.
+struct Merit {
+  double value, next;
+};
+/// Values are equal up to the rounding of sums.
+bool is_better(Merit one, Merit other);
 bool is_in_time(const graph::Problem& problem, const graph::Outcome& outcome);
 
 inline bool has_deadline(const graph::Problem& problem) {
