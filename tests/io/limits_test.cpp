@@ -2,6 +2,7 @@
 // the process may take is capped, so that a reader that swallows them fails.
 // SPDX-License-Identifier: Apache-2.0
 #include "support/input_error.h"
+#include "support/trials.h"
 
 #include "trireme/io/node.h"
 
@@ -15,19 +16,13 @@ namespace {
 
 using support::input_error;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;  // their shadow memory needs the whole address space
-#else
-constexpr bool kSanitized = false;
-#endif
-
-/// Caps the address space while it lives.
+/// Caps the address space while it lives; not for a sanitizer, whose shadow memory needs all of it.
 class MemoryCap {
  public:
   explicit MemoryCap(rlim_t most) {
     getrlimit(RLIMIT_AS, &old_);
     const rlimit cap{.rlim_cur = most, .rlim_max = old_.rlim_max};
-    if (!kSanitized) setrlimit(RLIMIT_AS, &cap);
+    if (!kIsSanitized) setrlimit(RLIMIT_AS, &cap);
   }
   ~MemoryCap() { setrlimit(RLIMIT_AS, &old_); }
   MemoryCap(const MemoryCap&) = delete;
