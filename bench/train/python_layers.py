@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 
+import peer_gpt
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -17,37 +18,9 @@ from torch.nn import functional as F
 import trireme
 
 
-class Embedding(nn.Module):
-    def __init__(self, vocabulary, width, context):
-        super().__init__()
-        self.tokens, self.places = nn.Embedding(vocabulary, width), nn.Embedding(context, width)
-
-    def forward(self, tokens):
-        return self.tokens(tokens) + self.places.weight[: tokens.shape[1]]
-
-
-class Block(nn.Module):
-    def __init__(self, width, heads):
-        super().__init__()
-        self.heads = heads
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def forward(self, x):
-        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.qkv(self.norm1(x)).chunk(3, -1))
-        x = x + self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
-        return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
-
-
-class Head(nn.Module):
-    def __init__(self, width, weight):
-        super().__init__()
-        self.norm, self.linear = nn.LayerNorm(width), nn.Linear(width, weight.shape[0], bias=False)
-        self.linear.weight = weight
-
+class Head(peer_gpt.Head):
     def forward(self, x, target):
-        return F.cross_entropy(self.linear(self.norm(x)).flatten(0, 1), target.flatten())
+        return peer_gpt.cross_entropy(super().forward(x), target)
 
 
 class Tiny(nn.Module):
@@ -81,8 +54,8 @@ def trained(chain, data, batch, micro_batch, steps, threads, **model):
 
 
 def gpt(blocks, width, heads, context, vocabulary, batch, micro_batch, steps, threads):
-    embedding = Embedding(vocabulary, width, context)
-    layers = [embedding, *(Block(width, heads) for _ in range(blocks)), Head(width, embedding.tokens.weight)]
+    layers = [*peer_gpt.chain(blocks, width, heads, context, vocabulary)[:-1], Head(vocabulary, width)]
+    layers[-1].output.weight = layers[0].token.weight
     data = torch.randint(vocabulary, (4 * batch, context + 1))
     return [trained(trireme.Chain(layers, context=context, vocabulary=vocabulary), data, batch, micro_batch, steps, threads)]
 

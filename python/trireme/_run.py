@@ -119,7 +119,7 @@ def train(
     given = _read(job, chain)
     examples = None
     if data is not None:
-        examples = Examples(data, *((chain.takes, chain.context) if chain is not None else ("tokens", None)))
+        examples = Examples(data, "tokens") if chain is None else Examples(data, chain.takes, chain.context)
         chain = chain and chain.sized(examples.example_sizes())
     told = None if on_step is None else lambda *figures: on_step(Step(*figures))
     with _as_it_was():

@@ -50,17 +50,16 @@ def chain(
     Raises InputError with the model's class, what was found and what to do, where the model is no chain.
     """
     whole, layers = _cut(model, prepare, self_test, context)
-    config = whole.config.get_text_config()
-    return _Decoder(layers, context=context, vocabulary=config.vocab_size, masked_targets=True, name=whole.config.model_type).with_positions(config)
+    return _Decoder(layers, context, whole.config)
 
 
 class _Decoder(Chain):
     """A chain whose examples are no longer than the model has positions."""
 
-    def with_positions(self, config: PretrainedConfig) -> _Decoder:
-        self._most, self._of = getattr(config, "max_position_embeddings", None), type(config).__name__
+    def __init__(self, layers: list[Layer], context: int | None, config: PretrainedConfig):
+        self._text = config.get_text_config()
+        super().__init__(layers, context=context, vocabulary=self._text.vocab_size, masked_targets=True, name=config.model_type)
         self._require_positions()
-        return self
 
     def sized(self, example: tuple[int, ...]) -> Chain:
         chain = super().sized(example)
@@ -68,8 +67,11 @@ class _Decoder(Chain):
         return chain
 
     def _require_positions(self) -> None:
-        if self.context and self._most and self.context > self._most:
-            raise InputError(f"an example has {self.context} tokens, {self._of}.max_position_embeddings is {self._most}: give shorter examples, or a config that has more positions")
+        most = getattr(self._text, "max_position_embeddings", None)
+        if self.context and most and self.context > most:
+            raise InputError(
+                f"an example has {self.context} tokens, {type(self._text).__name__}.max_position_embeddings is {most}: give shorter examples, or a config that has more positions"
+            )
 
 
 def back_into(model: nn.Module, run: Run) -> None:
