@@ -13,20 +13,14 @@ constexpr std::array kCopies{0.5, 0.25, 0.125, 0.03};
 /// Joules per second of two layers that differ by less count as the same.
 constexpr double kSame = 0.01;
 
-/// The energy of a pass: the layer's own, or by the first rank's power model.
-Joules energy_of(Joules known, Seconds time, const Problem& problem) {
-  const chain::RankSpec& rank = problem.platform.ranks.front();
-  return known > Joules(0) ? known : rank.power.busy * (time / rank.speed);
-}
-
 Joules forward_energy(const Problem& problem, int layer) {
   const chain::LayerCost& cost = problem.chain.layer(layer);
-  return energy_of(cost.forward_energy, cost.forward, problem);
+  return pass_energy(problem.platform.ranks.front(), cost.forward_energy, cost.forward);
 }
 
 Joules backward_energy(const Problem& problem, int layer) {
   const chain::LayerCost& cost = problem.chain.layer(layer);
-  return energy_of(cost.backward_energy, cost.backward, problem);
+  return pass_energy(problem.platform.ranks.front(), cost.backward_energy, cost.backward);
 }
 
 /// Energy of a pass per second of its time; nothing for one that takes no time.
@@ -93,6 +87,10 @@ void price_copies(Question& question, double factor) {
 }
 
 }  // namespace
+
+Joules pass_energy(const chain::RankSpec& rank, Joules known, Seconds time) {
+  return known > Joules(0) ? known : rank.power.busy * (time / rank.speed);
+}
 
 bool knows_energy(const Problem& problem) {
   const auto& ranks = problem.platform.ranks;

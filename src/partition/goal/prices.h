@@ -28,6 +28,10 @@ Question priced(Question question, const Prices& prices);
 /// Prices to begin with, without the real ones: those that may make a difference for this question.
 std::vector<Prices> prices_to_try(const Question& question);
 
+/// Energy of a pass at the rank's usual clock: the layer's own, `known`, or where that is 0, by the
+/// rank's power model. `time`: at speed 1.
+Joules pass_energy(const chain::RankSpec& rank, Joules known, Seconds time);
+
 /// Whether the chain or a rank in use says what energy costs.
 bool knows_energy(const Problem& problem);
 

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trade_off.h"
 
+#include "axes/axis.h"
 #include "axes/solvers.h"
 #include "clocks.h"
 #include "in_time.h"
 #include "judge/judge.h"
+#include "lean_cut.h"
 #include "prices.h"
+#include "values/lookup.h"
 
 #include "trireme/core/error.h"
 
@@ -14,6 +17,8 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <map>
+#include <optional>
 #include <utility>
 
 namespace trireme::partition {
@@ -39,7 +44,7 @@ class Trade {
     plans_ = undominated(std::move(plans_));
   }
   void try_prices();
-  void try_clocks(Seconds fastest);
+  void try_clocks(const plan::Plan& fastest);
   TradeOff plans() { return std::move(plans_); }
 
  private:
@@ -52,10 +57,13 @@ class Trade {
   /// Adds the plans of a search at these prices; returns their least energy by the deadline.
   double look(const Prices& prices);
   void refine_copies(std::vector<Tried> tried);
+  /// The fastest plan with this cut, one chunk on every rank.
+  const std::optional<plan::Plan>& with_cut(const Cut& cut);
 
   const Question& question_;
   Seconds deadline_;
   TradeOff plans_;
+  std::map<Cut, std::optional<plan::Plan>> with_cut_ = {};
 };
 
 double least_energy(const TradeOff& plans, Seconds deadline) {
@@ -115,21 +123,41 @@ void Trade::refine_copies(std::vector<Tried> tried) {
   }
 }
 
-void Trade::try_clocks(Seconds fastest) {
+void Trade::try_clocks(const plan::Plan& fastest) {
   if (!has_clocks(question_)) return;
   std::vector<plan::Plan> slowed;
   std::vector<Seconds> deadlines{deadline_};
   if (deadline_ == kAnyTime)
-    for (const double factor : kFactors) deadlines.push_back(fastest * factor);
+    for (const double factor : kFactors) deadlines.push_back(fastest.step * factor);
+  const Problem recomputing = with_recomputation_as_speed(question_, fastest);
   for (const Seconds deadline : deadlines) {
     std::vector<plan::Plan> usual;
     for (const plan::Plan& plan : plans_)
       if (plan.step <= deadline && !plan::names_clocks(plan)) usual.push_back(plan);
     if (usual.size() > kClocked) usual.erase(usual.begin(), usual.end() - kClocked);
+    if (kCut.is_open(question_) && deadline != kAnyTime) {
+      const Seconds period = period_of(fastest) * (deadline / fastest.step);
+      if (const auto cut = leanest_cut(recomputing, period))
+        if (const auto& plan = with_cut(*cut)) usual.push_back(*plan);
+    }
     for (plan::Plan& plan : usual) plan = with_clocks(question_, std::move(plan), deadline);
     slowed.insert(slowed.end(), usual.begin(), usual.end());
   }
   add(std::move(slowed));
+}
+
+const std::optional<plan::Plan>& Trade::with_cut(const Cut& cut) {
+  return once(with_cut_, cut, [&]() -> std::optional<plan::Plan> {
+    Question asked = question_;
+    asked.chunks = kNoChunks;
+    asked.quick = has_quick_solvers(asked);
+    asked.cut = std::vector<int>(cut.begin(), cut.end() - 1);
+    Answer answer = plan(asked);
+    auto* const found = std::get_if<plan::Plan>(&answer);
+    if (found == nullptr) return std::nullopt;
+    found->alternatives.clear();
+    return predicted_again(question_, *std::move(found));
+  });
 }
 
 }  // namespace
@@ -165,7 +193,7 @@ Traded trade_off(const Question& question, const Deadline& deadline) {
   plans.insert(plans.begin(), *plan);
   trade.add(std::move(plans));
   trade.try_prices();
-  trade.try_clocks(plan->step);
+  trade.try_clocks(*plan);
   TradeOff all = trade.plans();
   for (plan::Plan& one : all) {
     one.chain_name = plan->chain_name;
