@@ -19,6 +19,8 @@ using namespace std::chrono_literals;
 /// Time without new work after which the process counts as quiet, and how long an item of work
 /// waits for that.
 constexpr Clock::duration kQuiet = 3ms, kLatest = 30ms;
+/// Looks for work, kQuiet apart, before a stream's thread sleeps until it is woken.
+constexpr int kIdleLooks = 10;
 /// How long an early stream may take before its caller goes on.
 constexpr Clock::duration kHeadStart = 1ms;
 
@@ -48,11 +50,11 @@ std::uint64_t Stream::give(std::function<void()> work, Clock::duration time, Lin
   std::unique_lock lock(mutex_);
   left_.push_back({std::move(work), now});
   if (!std::exchange(has_thread_, true)) std::thread([this] { this->work(); }).detach();
-  changed_.notify_all();
+  if (is_asleep_ || pace_ == Pace::kEarly) hurry_.notify_one();
   const std::uint64_t number = ++given_;
   // The stream's thread may be late itself: work that can be done now is done before the caller
   // goes on.
-  if (pace_ == Pace::kEarly) changed_.wait_for(lock, kHeadStart, [&] { return done_ >= number; });
+  if (pace_ == Pace::kEarly) await(number, lock, Clock::now() + kHeadStart);
   return number;
 }
 
@@ -89,16 +91,24 @@ void Stream::close() {
 
 void Stream::finish(std::uint64_t number) {
   std::unique_lock lock(mutex_);
-  if (wanted_ < number) {
-    wanted_ = number;
-    changed_.notify_all();
-  }
-  changed_.wait(lock, [&] { return done_ >= number; });
+  wanted_ = std::max(wanted_, number);
+  while (done_ < number && !is_busy_) perform(lock);
+  if (!left_.empty()) hurry_.notify_one();
+  await(number, lock);
 }
 
 void Stream::await(std::uint64_t number) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return done_ >= number; });
+  await(number, lock);
+}
+
+void Stream::await(std::uint64_t number, std::unique_lock<std::mutex>& lock,
+                   std::optional<Clock::time_point> latest) {
+  const auto is_done = [&] { return done_ >= number; };
+  const auto place = awaited_.insert(number);
+  latest ? static_cast<void>(reached_.wait_until(lock, *latest, is_done))
+         : reached_.wait(lock, is_done);
+  awaited_.erase(place);
 }
 
 void Stream::finish() {
@@ -132,18 +142,36 @@ bool Stream::is_done() {
 
 void Stream::work() {
   std::unique_lock lock(mutex_);
+  int idle = 0;
   while (true) {
-    changed_.wait(lock, [this] { return !left_.empty(); });
-    const Clock::time_point given = left_.front().given;
-    while (wanted_ <= done_ && Clock::now() < due(given)) changed_.wait_until(lock, due(given));
-    const std::function<void()> run = std::move(left_.front().run);
-    left_.pop_front();
-    lock.unlock();
-    run();
-    lock.lock();
-    ++done_;
-    changed_.notify_all();
+    if (left_.empty()) {
+      is_asleep_ = ++idle > kIdleLooks;
+      is_asleep_ ? hurry_.wait(lock) : static_cast<void>(hurry_.wait_for(lock, kQuiet));
+      is_asleep_ = false;
+      continue;
+    }
+    idle = 0;
+    const Clock::time_point time = due(left_.front().given);
+    if (is_busy_) {
+      hurry_.wait_for(lock, kQuiet);
+    } else if (wanted_ <= done_ && Clock::now() < time) {
+      hurry_.wait_until(lock, time);
+    } else {
+      perform(lock);
+    }
   }
+}
+
+void Stream::perform(std::unique_lock<std::mutex>& lock) {
+  const std::function<void()> run = std::move(left_.front().run);
+  left_.pop_front();
+  is_busy_ = true;
+  lock.unlock();
+  run();
+  lock.lock();
+  is_busy_ = false;
+  ++done_;
+  if (!awaited_.empty() && *awaited_.begin() <= done_) reached_.notify_all();
 }
 
 Clock::time_point Stream::due(Clock::time_point given) const {

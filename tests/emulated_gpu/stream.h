@@ -11,6 +11,8 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 
 namespace emulated {
 
@@ -62,16 +64,25 @@ class Stream {
     Clock::time_point given;
   };
   [[noreturn]] void work();
+  /// Does the next work, of which there must be some, without the lock.
+  void perform(std::unique_lock<std::mutex>& lock);
+  /// Blocks until the work of that number is done, or `latest`.
+  void await(std::uint64_t number, std::unique_lock<std::mutex>& lock,
+             std::optional<Clock::time_point> latest = {});
   void close();
   Clock::time_point due(Clock::time_point given) const;
 
   const int device_;
   const Pace pace_;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  // Kernels take less time than waking a thread: who waits does the work itself where nobody is at
+  // it, and the stream's thread is woken only where it does not look by itself.
+  std::condition_variable hurry_;    ///< for the stream's thread: work, or haste
+  std::condition_variable reached_;  ///< for others: work is done that one of them awaits
   std::deque<Work> left_;
   std::uint64_t given_ = 0, done_ = 0, wanted_ = 0;
-  bool has_thread_ = false;
+  std::multiset<std::uint64_t> awaited_;
+  bool has_thread_ = false, is_busy_ = false, is_asleep_ = false;
   End end_;
 };
 
