@@ -3,15 +3,19 @@
 set(TRIREME_STD_HEADERS <algorithm> <array> <cmath> <cstdint> <filesystem> <functional> <map> <memory> <optional> <set> <span>
   <string> <string_view> <tuple> <utility> <variant> <vector>)
 
-# trireme_add_pch(<name> HEADERS <...> ... [USES targets ...] [OPTIONS ...]): for targets that REUSE_FROM it.
+# trireme_add_pch(<name> [UNOPTIMIZED] HEADERS <...> ... [USES targets ...] [OPTIONS ...]): for targets that REUSE_FROM it.
+# UNOPTIMIZED: under sanitizers there is also <name>_unoptimized, for code that is not optimized.
 # Everything is compiled with -fPIC, executables too, so that one fits all.
 function(trireme_add_pch name)
-  cmake_parse_arguments(P "" "" "HEADERS;USES;OPTIONS" ${ARGN})
+  cmake_parse_arguments(P "UNOPTIMIZED" "" "HEADERS;USES;OPTIONS" ${ARGN})
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/${name}.cpp CONTENT "")  # written once: a touch would rebuild its users
   add_library(${name} OBJECT ${PROJECT_BINARY_DIR}/${name}.cpp)
   target_link_libraries(${name} PRIVATE ${P_USES} trireme_warnings trireme_sanitize)
   target_compile_options(${name} PRIVATE -fPIC ${P_OPTIONS})
   target_precompile_headers(${name} PRIVATE ${P_HEADERS} ${TRIREME_STD_HEADERS})
+  if(P_UNOPTIMIZED AND TRIREME_SANITIZE)
+    trireme_add_pch(${name}_unoptimized HEADERS ${P_HEADERS} USES ${P_USES} OPTIONS -O0)
+  endif()
 endfunction()
 
 # An executable with a shared precompiled header, which was made with -fPIC where CMake gives executables -fPIE.
@@ -37,7 +41,4 @@ function(trireme_choose_pch target pch out)
   set(${out} ${pch} PARENT_SCOPE)
 endfunction()
 
-trireme_add_pch(trireme_std_pch)
-if(TRIREME_SANITIZE)
-  trireme_add_pch(trireme_std_pch_unoptimized OPTIONS -O0)
-endif()
+trireme_add_pch(trireme_std_pch UNOPTIMIZED)
