@@ -21,7 +21,7 @@ class Examples:
 
     An element is a pair (input, target). Of a chain that takes tokens it may also be T + 1 tokens, of which the first
     T are the input and the last T the target; or a mapping with `input_ids` (T + 1 of them) and, if they are not the
-    same, `labels`.
+    same, `labels`. An `attention_mask` is not read: padding is on the right, and has labels of -100.
 
     context: T, where the chain says it.
     """
@@ -51,7 +51,10 @@ class Examples:
             return torch.as_tensor(element[0]), torch.as_tensor(element[1])
         if self._takes != "tokens":
             raise InputError(f"element {number} of {self.name} is a {type(element).__name__}, must be a pair (input, target)")
-        ids, labels = (element["input_ids"], element.get("labels")) if hasattr(element, "keys") else (element, None)
+        ids, labels = element, None
+        if hasattr(element, "keys"):
+            ids, labels = element["input_ids"], element.get("labels")
+            self._require_padding_last(element.get("attention_mask"), labels is not None, number)
         tokens = torch.as_tensor(ids)
         if tokens.dim() != 1:
             raise InputError(f"element {number} of {self.name} has sizes {tuple(tokens.shape)}, must be T + 1 tokens")
@@ -61,6 +64,17 @@ class Examples:
                 "and every token but the first is the target of the one before it"
             )
         return tokens[:-1], (tokens if labels is None else torch.as_tensor(labels))[1:]
+
+    def _require_padding_last(self, mask: Any, has_labels: bool, number: int) -> None:
+        """The mask is not read: tokens would see padding before them, and padding without labels would be trained."""
+        if mask is None:
+            return
+        mask = torch.as_tensor(mask).long()
+        what = f"element {number} of {self.name} is padded (its attention_mask)"
+        if (mask.diff() > 0).any():
+            raise InputError(f"{what} on the left, must be padded on the right: the mask is not read, and no token sees what comes after it")
+        if not has_labels and (mask == 0).any():
+            raise InputError(f"{what} and has no labels, must have some, with -100 at the padding")
 
     def example_sizes(self) -> tuple[int, ...]:
         return tuple(self.example(0)[0].shape)

@@ -99,6 +99,18 @@ def test_tokens_without_a_last_target_are_refused():
         trireme.train(job(data={"validation_fraction": 0}), chain, data=torch.zeros(8, 32, dtype=torch.long))
 
 
+def test_padding_that_would_be_seen_or_trained_is_refused():
+    def train(mask, **more):
+        row = {"input_ids": torch.zeros(9, dtype=torch.long), "attention_mask": mask} | more
+        return trireme.train(job(data={"validation_fraction": 0}), trireme.Chain([Words], context=8), data=[row] * 8)
+
+    with pytest.raises(trireme.InputError, match=r"element 0 of builtins.list is padded \(its attention_mask\) on the left"):
+        train([0] * 4 + [1] * 5)
+    with pytest.raises(trireme.InputError, match="and has no labels, must have some, with -100 at the padding"):
+        train([1] * 5 + [0] * 4)
+    assert train([1] * 9).losses == train([1] * 5 + [0] * 4, labels=torch.zeros(9, dtype=torch.long)).losses
+
+
 def test_a_jobs_file_may_be_given_a_chain_and_data(tmp_path):
     rows = torch.randint(50, (32, 9), generator=torch.Generator().manual_seed(1))
     file = tmp_path / "job.yaml"
@@ -110,6 +122,6 @@ def test_a_jobs_file_may_be_given_a_chain_and_data(tmp_path):
 
 def test_a_plan_is_shown():
     plan = trireme.plan(trireme.Chain([Words], context=8), "1MiB", job=job())
-    assert "1 layers, 4 micro-batches per step" in str(plan)
+    assert "1 layer, 4 micro-batches per step" in str(plan)
     assert plan.figures["format"].startswith("trireme-plan")
     assert plan._repr_html_().startswith("<iframe") and "svg" in plan.page

@@ -7,7 +7,18 @@ import sys
 
 import pytest
 
-EXAMPLES = pathlib.Path(__file__).parents[2] / "examples/python"
+ROOT = pathlib.Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples/python"
+
+
+def test_the_first_program_of_the_page_runs(tmp_path):
+    page = (ROOT / "docs/python.md").read_text(encoding="utf-8")
+    lines = re.search(r"## A first program\n\n((?:    .*\n|\n)+)", page)[1]
+    program = re.sub(r"(?m)^    ", "", lines).replace('"steps": 100', '"steps": 2')
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^\d+\.\d+ .*runs/first$", done.stdout, re.M), done.stdout
+    assert (tmp_path / "runs/first/report.html").is_file()
 
 
 def test_the_small_gpt_learns(tmp_path):

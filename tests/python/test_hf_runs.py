@@ -198,6 +198,8 @@ def test_adapters_of_a_folder_are_drawn_in_the_run(tmp_path):
     assert {name for name, value in values.items() if value.requires_grad} == drawn.keys()
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "model", dtype=torch.float32)
     first = trained("first", chain)
+    with pytest.raises(trireme.InputError, match=r"; what a run with prepare \(LoRA by peft\) has trained goes by back_into\(\)"):
+        hf.export(tmp_path / "model", first, tmp_path / "exported")
     whole = trained("whole", hf.chain(model, 32), plan={"solver": "keep_all"})
     assert first.losses[0] == whole.losses[0]  # B is zero
     assert digests(trained("two", chain, pipeline={"stages": 2})) == digests(first)

@@ -97,7 +97,10 @@ def export(model: PretrainedConfig | str | os.PathLike[str], run: Run, folder: s
     if target.exists():
         raise InputError(f"{target} exists already: name a new folder")
     whole, layers = _cut(model, None, False, None)
-    load_weights(Chain(layers), run)
+    try:
+        load_weights(Chain(layers), run)
+    except InputError as error:
+        raise InputError(f"{error}; what a run with prepare (LoRA by peft) has trained goes by back_into() into a model that was prepared alike") from None
     whole.save_pretrained(target)
     if not isinstance(model, PretrainedConfig):
         for file in _core.TOKENIZER_FILES:
