@@ -162,7 +162,7 @@ Question read_question(const PlanArguments& arguments) {
 }
 
 partition::Explained planned_for(const PlanArguments& arguments, const Question& question) {
-  const Patience patience(concat("planning ", question.chain.length(), " layers ..."));
+  const Patience patience(concat("planning ", count_of(question.chain.length(), "layer"), " ..."));
   return partition::plan_for(question, goal_of(arguments));
 }
 
@@ -175,7 +175,8 @@ partition::Explained plan_of_shape(const PlanArguments& arguments, const Questio
 
 partition::ShapeAnswer shape_of(const PlanArguments& arguments,
                                 const partition::ShapeQuestion& question) {
-  const Patience patience(concat("planning shapes for up to ", arguments.ranks, " ranks ..."));
+  const Patience patience(
+      concat("planning shapes for up to ", count_of(arguments.ranks, "rank"), " ..."));
   return partition::choose_shape(question);
 }
 

@@ -111,7 +111,8 @@ int give(const PlanArguments& arguments, const report::Sweep& sweep) {
     std::cout << report::to_csv(sweep);
     return kDone;
   }
-  std::cout << sweep.points.size() << " plans by " << sweep.solvers.size() << " solvers from "
+  std::cout << count_of(std::ssize(sweep.points), "plan") << " by "
+            << count_of(std::ssize(sweep.solvers), "solver") << " from "
             << report::exact_text(sweep.points.front().budget) << " to "
             << report::exact_text(sweep.points.back().budget) << "\n";
   for (const std::string& file : {arguments.csv, arguments.plot}) {

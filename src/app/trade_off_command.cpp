@@ -33,9 +33,10 @@ int give_trade_off(const PlanArguments& arguments, const std::vector<plan::Plan>
     std::cout << csv;
     return kDone;
   }
-  std::cout << plans.size() << " plans from " << report::time_text(plans.front().step) << " and "
-            << to_text(plans.front().energy) << " to " << report::time_text(plans.back().step)
-            << " and " << to_text(plans.back().energy) << "\n";
+  std::cout << count_of(std::ssize(plans), "plan") << " from "
+            << report::time_text(plans.front().step) << " and " << to_text(plans.front().energy)
+            << " to " << report::time_text(plans.back().step) << " and "
+            << to_text(plans.back().energy) << "\n";
   for (const std::string& file : {arguments.csv, arguments.plot}) {
     if (!file.empty()) std::cout << "written: " << visible(file) << "\n";
   }

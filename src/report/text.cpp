@@ -146,8 +146,8 @@ std::vector<std::vector<std::string>> alternative_rows(const plan::Plan& plan) {
 std::string plan_text(const plan::Plan& plan, const chain::Chain& chain,
                       const simulate::Simulation& simulation) {
   const Seconds ideal = ideal_step(simulation);
-  std::string text =
-      concat("chain     ", chain.name, ": ", chain.length(), " layers, ", passes_text(plan), "\n");
+  std::string text = concat("chain     ", chain.name, ": ", count_of(chain.length(), "layer"), ", ",
+                            passes_text(plan), "\n");
   text += concat("solver    ", plan.solver, "\n");
   text += concat("time      ", time_text(plan.step), " per step, ",
                  over_ideal_text(plan.step, ideal), "\n");
@@ -183,7 +183,7 @@ std::string updates_text(const plan::Plan& plan) {
   if (plan.updates == program::UpdatePlace::kAtEnd) return "";
   std::size_t layers = 0;
   for (const std::vector<int>& of_rank : plan::updated_layers(plan)) layers += of_rank.size();
-  std::string text = concat("updates   of ", layers, " layers overlapped: ",
+  std::string text = concat("updates   of ", count_of(layers, "layer"), " overlapped: ",
                             plan.updates == program::UpdatePlace::kInForward
                                 ? "before their first forward of the next step"
                                 : "after their last backward");
@@ -230,8 +230,8 @@ std::string stage_text(const plan::Plan& plan, std::size_t k, const simulate::Ra
     text += concat("\noffloaded ", exact_text(stage.offloaded_optimizer),
                    " of optimizer state, copied to the device for its update");
   if (!stage.streamed.empty())
-    text += concat("\nstreamed  weights of ", stage.streamed.size(),
-                   " layers, copied to the device for each use of their layer");
+    text += concat("\nstreamed  weights of ", count_of(std::ssize(stage.streamed), "layer"),
+                   ", copied to the device for each use of their layer");
   text += concat("\nkept      ", exact_text(predicted.kept), " per micro-batch in flight\n");
   text += concat("moved     ", exact_text(predicted.offloaded),
                  " of activations per micro-batch, to the offload tier\n");

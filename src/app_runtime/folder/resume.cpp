@@ -160,7 +160,7 @@ std::optional<Resumption> found_by(const config::JobSpec& job, const config::Loa
              concat("is auto, but the run in ", job.report.directory,
                     ", which has not ended, was of another job (", join(different, "; "),
                     "): 'must' resumes it all the same, 'never' keeps it under another name and "
-                    "starts over"));
+                    "starts over, another report.directory leaves it as it is"));
   if (here.at(kOptimizer) != there.at(kOptimizer))
     job.fail(kOptimizer, concat("is ", here.at(kOptimizer), ", but ", folder.string(), " is of ",
                                 there.at(kOptimizer),
