@@ -137,6 +137,14 @@ TEST(Chunked, PlansAreSoundAndNoSlowerThanOneChunkAndThanEveryNamedSchedule) {
   EXPECT_GT(chunked, trials(5));
 }
 
+TEST(Chunked, AutoPlansWithoutChunksWhereThereCanBeNone) {
+  for (const Question& question : {thirds(3, 3, 4, 0), thirds(5, 4, 4, 0), thirds(4, 2, 1700, 0)}) {
+    const plan::Plan plan = planned(question);
+    EXPECT_LE(plan.step, planned(with(question, "1f1b")).step);
+    expect_sound(question, plan);
+  }
+}
+
 TEST(Chunked, ChunksOffloadWhatTheyKeep) {
   for (const std::string schedule : {"interleaved", "zb-v"}) {
     const Question without = thirds(12, 3, 6, 16, schedule);

@@ -61,7 +61,8 @@ Answer answer_by_name(const StageRoom& room, StagePolicy& policy,
   return answer;
 }
 
-/// The searched plan, with those of the named schedules as alternatives.
+/// The searched plan, with those of the named schedules as alternatives. Where there can be none,
+/// as with too few layers, an Infeasible that any other one is better than.
 Answer searched_answer(const StageRoom& room, StagePolicy& policy) {
   std::vector<Tried> tried;
   for (const schedule::NamedSchedule& named : schedule::named_schedules()) {
@@ -77,7 +78,11 @@ Answer searched_answer(const StageRoom& room, StagePolicy& policy) {
   }));
   const Tried* chosen = fastest(tried);
   if (chosen == nullptr) chosen = leanest(tried);
-  if (chosen == nullptr) throw InputError(tried.back().refused);
+  if (chosen == nullptr)
+    return plan::Infeasible{.last_layer = room.layers(),
+                            .needed = kUnlimited,
+                            .least_budget = kUnlimited,
+                            .where = tried.back().refused};
   if (chosen->plan() == nullptr) return *chosen->infeasible();
   plan::Plan plan = *chosen->plan();
   plan.alternatives = alternatives(tried, *chosen);
