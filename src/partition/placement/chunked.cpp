@@ -5,6 +5,7 @@
 #include "chunk_layout.h"
 #include "early.h"
 #include "judge/judge.h"
+#include "madpipe.h"
 #include "values/lookup.h"
 
 #include "trireme/core/error.h"
@@ -34,6 +35,9 @@ constexpr int kMostPasses = 20'000;
 constexpr std::size_t kSearched = 2;
 /// Rounds of programs for the order and an order for the programs.
 constexpr int kRounds = 2;
+/// Placements with one rank of several chunks are tried where the step of V-shaped plans is more
+/// than this factor of the ideal one.
+constexpr double kNearIdealStep = 1.05;
 /// Most retries with less memory for a plan over a budget.
 constexpr int kTightenings = 5;
 /// The name of a searched order in plans.
@@ -131,10 +135,12 @@ struct Candidate {
 class Searched {
  public:
   Searched(const StageRoom& room, StagePolicy& policy)
-      : room_(room), options_(room, policy, kLevels) {}
+      : room_(room), policy_(policy), options_(room, policy, kLevels) {}
 
   std::optional<plan::Plan> best() {
-    for (const Candidate& one : hopeful()) refine(one);
+    for (const int per_rank : kPerRank)
+      if (has_few_passes(room_.question(), per_rank)) refine(best_of(v_shaped(per_rank)));
+    if (least_ > ideal_step(room_.question()) * kNearIdealStep) refine(best_of(special_rank()));
     if (best_ && best_->found.step > best_->found.bound) build(*best_, kCareful);
     if (!plan_) return std::nullopt;
     return with_early_recomputation(room_, *best_->layout, *std::move(plan_));
@@ -143,30 +149,36 @@ class Searched {
  private:
   using How = StageOptions::How;
 
-  /// For each number of chunks the candidates with the shortest steps by list schedules, and of the
-  /// others the one with the least bound. More chunks need more search, so that their steps are not
-  /// compared with those of fewer.
-  std::vector<Candidate> hopeful() {
-    std::vector<Candidate> found;
-    for (const int per_rank : kPerRank) {
-      if (!has_few_passes(room_.question(), per_rank)) continue;
-      const schedule::Placement placement = schedule::v_shaped(room_.question().stages, per_rank);
-      const Cut balanced = balanced_chunks(room_, placement);
-      std::vector<Candidate> some = candidates_of(placement, balanced);
-      const Cut roomy = roomy_cut(room_, options_, placement, balanced, half_in_flight(placement));
-      if (roomy != balanced) {
-        std::vector<Candidate> more = candidates_of(placement, roomy);
-        std::move(more.begin(), more.end(), std::back_inserter(some));
-      }
-      std::stable_sort(some.begin(), some.end(), [](const Candidate& a, const Candidate& b) {
-        return a.found.step < b.found.step;
-      });
-      for (std::size_t i = kSearched + 1; i < some.size(); ++i)
-        if (some[i].found.bound < some[kSearched].found.bound) std::swap(some[kSearched], some[i]);
-      some.resize(std::min(some.size(), kSearched + 1));
-      std::move(some.begin(), some.end(), std::back_inserter(found));
-    }
+  std::vector<Candidate> v_shaped(int per_rank) {
+    const schedule::Placement placement = schedule::v_shaped(room_.question().stages, per_rank);
+    const Cut balanced = balanced_chunks(room_, placement);
+    std::vector<Candidate> found = candidates_of(placement, balanced);
+    const Cut roomy = roomy_cut(room_, options_, placement, balanced, half_in_flight(placement));
+    if (roomy == balanced) return found;
+    std::vector<Candidate> more = candidates_of(placement, roomy);
+    std::move(more.begin(), more.end(), std::back_inserter(found));
     return found;
+  }
+
+  /// Several chunks on one rank, where madpipe's plan has them.
+  std::vector<Candidate> special_rank() {
+    if (!has_few_passes(room_.question(), 1)) return {};
+    const std::optional<plan::Plan> plan = madpipe_plan(room_, policy_, kNever, 0);
+    if (!plan || !schedule::shares_ranks(plan::placement(*plan))) return {};
+    return candidates_of(plan::placement(*plan), cut_of(*plan));
+  }
+
+  /// Those with the shortest steps by list schedules, and of the others the one with the least
+  /// bound. Steps with more chunks on a rank are not compared with those of fewer: their orders
+  /// need more search.
+  static std::vector<Candidate> best_of(std::vector<Candidate> some) {
+    std::stable_sort(some.begin(), some.end(), [](const Candidate& a, const Candidate& b) {
+      return a.found.step < b.found.step;
+    });
+    for (std::size_t i = kSearched + 1; i < some.size(); ++i)
+      if (some[i].found.bound < some[kSearched].found.bound) std::swap(some[kSearched], some[i]);
+    some.resize(std::min(some.size(), kSearched + 1));
+    return some;
   }
 
   std::vector<Candidate> candidates_of(const schedule::Placement& placement, const Cut& cut) {
@@ -201,6 +213,10 @@ class Searched {
       }
     }
     return found;
+  }
+
+  void refine(const std::vector<Candidate>& some) {
+    for (const Candidate& one : some) refine(one);
   }
 
   /// An order for the candidate's programs, then programs for what it holds, and so on.
@@ -247,6 +263,7 @@ class Searched {
   }
 
   const StageRoom& room_;
+  StagePolicy& policy_;
   StageOptions options_;
   Seconds least_ = kNever;  ///< step of plan_
   const std::vector<Bytes> free_ = std::vector<Bytes>(at(room_.stages()));

@@ -11,8 +11,9 @@
 
 namespace trireme::partition {
 
-/// The fastest plan found with two or four chunks on every rank, V-shaped, and an order of passes
-/// searched for its times and memory; simulated within all budgets. Empty if none fits.
+/// The fastest plan found with two or four chunks on every rank, V-shaped, or with madpipe's cut
+/// and placement, and an order of passes searched for its times and memory; simulated within all
+/// budgets. Empty if none fits.
 std::optional<plan::Plan> searched_plan(const StageRoom& room, StagePolicy& policy);
 
 /// Why no plan with this schedule fits: the rank that lacks most with programs that need least.
