@@ -92,7 +92,7 @@ std::string wrapped(std::string_view text, std::size_t width, std::size_t indent
   return out + std::string(text);
 }
 
-/// "4 stages", or "4 ranks with 2 chunks each".
+/// "4 stages", "4 ranks with 2 chunks each, searched", or "4 ranks with 5 chunks, 1f1b".
 std::string chunks_text(const plan::Plan& plan) {
   const std::size_t stages = plan.stages.size();
   const auto ranks = static_cast<std::size_t>(plan::ranks_of(plan));
@@ -102,9 +102,11 @@ std::string chunks_text(const plan::Plan& plan) {
     return static_cast<std::size_t>(std::count(placement.begin(), placement.end(), rank)) * ranks ==
            stages;
   });
-  return stages > ranks && have_as_many
-             ? concat(ranks, " ranks with ", stages / ranks, " chunks each, ", plan.schedule)
-             : count_of(stages, "stage");
+  if (stages == ranks) return count_of(stages, "stage");
+  return concat(
+      count_of(ranks, "rank"), " with ",
+      have_as_many ? concat(stages / ranks, " chunks each, ") : concat(stages, " chunks, "),
+      plan.schedule);
 }
 
 std::string passes_text(const plan::Plan& plan) {
