@@ -149,6 +149,21 @@ TEST(ChunksOfOtherModels, GiveTheBitsOfOneStage) {
   }
 }
 
+TEST(ChunksOfASpecialRank, GiveTheBitsOfOneStage) {
+  const config::JobSpec job = job_of(5);
+  const int layers = model::make_model(job.model).length();
+  const RunSummary reference = run_small(job, {});
+  for (const schedule::Placement& placement :
+       std::vector<schedule::Placement>{{0, 1, 2, 0}, {1, 0, 2, 0}, {0, 1, 0}, {0, 1, 0, 2, 0}}) {
+    for (const bool splits : {false, true})
+      expect_same_run(run_small(job, {.cut = even_cut(layers, static_cast<int>(placement.size())),
+                                      .schedule = "searched",
+                                      .ranks = placement,
+                                      .order = texts(searched(placement, 5, splits))}),
+                      reference);
+  }
+}
+
 // Whatever the order: any that the validator allows.
 TEST(ChunksInAnyOrder, GiveTheBitsOfOneStage) {
   const config::JobSpec job = job_of(3);
