@@ -248,21 +248,6 @@ TEST(PlanForEnergy, SlowsPassesThatNobodyWaitsFor) {
   EXPECT_EQ(plan::read_plan(io::parse(plan::to_json(plan), "plan.json")), plan);
 }
 
-std::vector<Cut> all_cuts(int layers, int stages) {
-  std::vector<Cut> cuts;
-  Cut cut;
-  const std::function<void(int)> extend = [&](int first) {
-    const int after = stages - 1 - static_cast<int>(cut.size());
-    for (int last = after == 0 ? layers : first; last <= layers - after; ++last) {
-      cut.push_back(last);
-      after == 0 ? cuts.push_back(cut) : extend(last + 1);
-      cut.pop_back();
-    }
-  };
-  extend(1);
-  return cuts;
-}
-
 /// A pipeline whose ranks may go slower, without budgets.
 Question with_slower_clocks(std::mt19937& random) {
   Question question =
@@ -284,10 +269,12 @@ Joules energy_per_period(const Question& question, const Cut& cut, Seconds perio
     for (int i = k == 0 ? 1 : cut[k - 1] + 1; i <= cut[k]; ++i)
       time += (question.chain.layer(i).forward + question.chain.layer(i).backward) / rank.speed;
     Joules least(std::numeric_limits<double>::infinity());
-    for (const auto& [longer, power] : {std::pair{1.0, 1.0}, {1.25, 0.6}, {1.6, 0.45}})
-      if (time * longer <= period * (1 + 1e-9))
-        least = std::min(least, rank.power.busy * power * (time * longer) +
-                                    rank.power.idle * (period - time * longer));
+    std::vector<chain::Clock> clocks = rank.clocks;
+    clocks.push_back({.name = "", .time = 1, .power = 1});
+    for (const chain::Clock& clock : clocks)
+      if (time * clock.time <= period * (1 + 1e-9))
+        least = std::min(least, rank.power.busy * clock.power * (time * clock.time) +
+                                    rank.power.idle * (period - time * clock.time));
     energy += least;
   }
   return energy;
@@ -301,8 +288,10 @@ TEST(LeanestCut, HasTheLeastEnergyOfAllCuts) {
     const Seconds period =
         ideal_step(question) / question.micro_batches * 0.25 * between(random, 4, 8);
     Joules least(std::numeric_limits<double>::infinity());
-    for (const Cut& cut : all_cuts(question.chain.length(), question.stages))
+    for (Cut cut : every_cut(question.chain.length(), question.stages)) {
+      cut.push_back(question.chain.length());
       least = std::min(least, energy_per_period(question, cut, period));
+    }
     const std::optional<Cut> cut = leanest_cut(question, period);
     ASSERT_EQ(cut.has_value(), !std::isinf(least.count())) << k;
     if (!cut) continue;
@@ -326,22 +315,24 @@ TEST(PlanForEnergy, IsNearlyThatOfTheBestOfAllCuts) {
     chain::LayerCost& head = question.chain.layers.back();
     head.forward = head.forward * 3;
     head.backward = head.backward * 3;
-    const Goal goal{.objective = Objective::kEnergy,
-                    .deadline = {.time = planned(question).step * 1.05}};
-    const auto with = [&](const Cut& cut) {
+    const plan::Plan fastest = planned(question);
+    const Goal goal{.objective = Objective::kEnergy, .deadline = {.time = fastest.step * 1.05}};
+    const auto with = [&](const std::vector<int>& cut) {
       Question fixed = question;
-      fixed.cut = std::vector<int>(cut.begin(), cut.end() - 1);
+      fixed.cut = cut;
       const Explained found = plan_for(fixed, goal);
       return plan_of(found) == nullptr ? Joules(std::numeric_limits<double>::infinity())
                                        : plan_of(found)->energy;
     };
     Joules least(std::numeric_limits<double>::infinity());
-    for (const Cut& cut : all_cuts(question.chain.length(), question.stages))
+    for (const std::vector<int>& cut : every_cut(question.chain.length(), question.stages))
       least = std::min(least, with(cut));
     const Joules energy = plan_of(plan_for(question, goal))->energy;
     excess += energy / least - 1;
     worst = std::max(worst, energy / least - 1);
-    without += with(cut_of(planned(question))) / least - 1;
+    Cut of_fastest = cut_of(fastest);
+    of_fastest.pop_back();
+    without += with(of_fastest) / least - 1;
     ++count;
   }
   std::cout << "Over the best of all cuts by " << 100 * excess / count << " % in the mean, "

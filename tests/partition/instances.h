@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <random>
+#include <utility>
+#include <vector>
 
 namespace trireme::partition {
 
@@ -23,6 +25,22 @@ struct Sizes {
 
 inline int between(std::mt19937& random, int least, int most) {
   return std::uniform_int_distribution(least, most)(random);
+}
+
+/// All ways to end `stages` - 1 stages before the last of `layers`, as Question::cut has them.
+inline std::vector<std::vector<int>> every_cut(int layers, int stages) {
+  std::vector<std::vector<int>> cuts{{}};
+  for (int k = 1; k < stages; ++k) {
+    std::vector<std::vector<int>> longer;
+    for (const std::vector<int>& cut : cuts) {
+      for (int last = cut.empty() ? 1 : cut.back() + 1; last <= layers - (stages - k); ++last) {
+        longer.push_back(cut);
+        longer.back().push_back(last);
+      }
+    }
+    cuts = std::move(longer);
+  }
+  return cuts;
 }
 
 /// Layers with times of 1..9 and sizes of a few bytes.

@@ -15,22 +15,6 @@
 namespace trireme::partition {
 namespace {
 
-/// All ways to end `stages` - 1 stages before the last of `layers`.
-std::vector<std::vector<int>> every_cut(int layers, int stages) {
-  std::vector<std::vector<int>> cuts{{}};
-  for (int k = 1; k < stages; ++k) {
-    std::vector<std::vector<int>> longer;
-    for (const std::vector<int>& cut : cuts) {
-      for (int last = cut.empty() ? 1 : cut.back() + 1; last <= layers - (stages - k); ++last) {
-        longer.push_back(cut);
-        longer.back().push_back(last);
-      }
-    }
-    cuts = std::move(longer);
-  }
-  return cuts;
-}
-
 /// With split backwards and copies to an offload tier, which the cut search hardly models.
 Question small_pipeline(std::mt19937& random) {
   Question question = small_question(

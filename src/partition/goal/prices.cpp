@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "prices.h"
 
+#include "axes/choices.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -106,7 +108,7 @@ Question priced(Question question, const Prices& prices) {
   price_passes(question, prices.joules);
   price_copies(question, prices.copies);
   // Orders of passes save no joules of these, and take long to search.
-  if (question.chunks == "auto") question.chunks = "none";
+  if (question.chunks == kSearchedChunks) question.chunks = kNoChunks;
   return question;
 }
 
