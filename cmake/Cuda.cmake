@@ -12,11 +12,11 @@ set(_toolkit $ENV{CUDA_HOME} $ENV{CUDA_PATH} /usr/local/cuda /opt/cuda)
 find_path(TRIREME_CUDA_INCLUDE crt/host_defines.h PATHS ${_wheel}/cu13 ${_toolkit} PATH_SUFFIXES include NO_DEFAULT_PATH)
 find_path(TRIREME_NCCL_INCLUDE nccl.h PATHS ${_wheel}/nccl ${_toolkit} /usr PATH_SUFFIXES include NO_DEFAULT_PATH)
 find_file(TRIREME_CUDART_LIBRARY NAMES libcudart.so.13 libcudart.so.12
-  PATHS ${_wheel}/cu13 ${_wheel}/cuda_runtime ${_torch} ${_toolkit} PATH_SUFFIXES lib lib64 NO_DEFAULT_PATH)
+  PATHS ${_wheel}/cu13 ${_wheel}/cuda_runtime ${TRIREME_TORCH} ${_toolkit} PATH_SUFFIXES lib lib64 NO_DEFAULT_PATH)
 find_file(TRIREME_NVRTC_LIBRARY NAMES libnvrtc.so.13 libnvrtc.so.12
-  PATHS ${_wheel}/cu13 ${_wheel}/cuda_nvrtc ${_torch} ${_toolkit} PATH_SUFFIXES lib lib64 NO_DEFAULT_PATH)
+  PATHS ${_wheel}/cu13 ${_wheel}/cuda_nvrtc ${TRIREME_TORCH} ${_toolkit} PATH_SUFFIXES lib lib64 NO_DEFAULT_PATH)
 find_file(TRIREME_NCCL_LIBRARY NAMES libnccl.so.2
-  PATHS ${_wheel}/nccl ${_torch} ${_toolkit} /usr PATH_SUFFIXES lib lib64 lib/x86_64-linux-gnu NO_DEFAULT_PATH)
+  PATHS ${_wheel}/nccl ${TRIREME_TORCH} ${_toolkit} /usr PATH_SUFFIXES lib lib64 lib/x86_64-linux-gnu NO_DEFAULT_PATH)
 
 set(_missing "")
 foreach(_part IN ITEMS TRIREME_CUDA_INCLUDE TRIREME_NCCL_INCLUDE TRIREME_CUDART_LIBRARY TRIREME_NVRTC_LIBRARY
@@ -26,7 +26,7 @@ foreach(_part IN ITEMS TRIREME_CUDA_INCLUDE TRIREME_NCCL_INCLUDE TRIREME_CUDART_
   endif()
 endforeach()
 foreach(_name IN ITEMS c10_cuda torch_cuda)
-  if(NOT EXISTS ${_torch}/lib/lib${_name}.so)
+  if(NOT EXISTS ${TRIREME_TORCH}/lib/lib${_name}.so)
     list(APPEND _missing lib${_name}.so)
   endif()
 endforeach()
@@ -57,5 +57,5 @@ target_include_directories(trireme_nvidia_headers SYSTEM INTERFACE ${TRIREME_CUD
 # not asked for here: a machine that only builds may lack it.
 add_library(trireme_nvidia INTERFACE)
 target_link_libraries(trireme_nvidia INTERFACE
-  -Wl,--push-state,--no-as-needed ${_torch}/lib/libtorch_cuda.so ${_torch}/lib/libc10_cuda.so
+  -Wl,--push-state,--no-as-needed ${TRIREME_TORCH}/lib/libtorch_cuda.so ${TRIREME_TORCH}/lib/libc10_cuda.so
   ${TRIREME_CUDART_LIBRARY} ${TRIREME_NVRTC_LIBRARY} ${TRIREME_NCCL_LIBRARY} -Wl,--pop-state)
