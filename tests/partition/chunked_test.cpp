@@ -1,5 +1,6 @@
 // Several chunks on every rank: named schedules, and orders that are searched.
 // SPDX-License-Identifier: Apache-2.0
+#include "judge/judge.h"
 #include "partition/planned.h"
 #include "placement/chunk_cut.h"
 #include "support/input_error.h"
@@ -12,6 +13,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <optional>
 #include <random>
@@ -106,6 +108,17 @@ Question unlike(std::mt19937& random) {
   return question;
 }
 
+/// The shortest step of all named schedules, each planned as if it were asked for.
+Seconds fastest_by_name(const Question& question) {
+  Seconds least = kAnyTime;
+  for (const schedule::NamedSchedule& named : schedule::named_schedules()) {
+    const Tried tried = try_to(std::string(named.name),
+                               [&] { return plan(with(question, std::string(named.name))); });
+    if (tried.plan() != nullptr) least = std::min(least, tried.plan()->step);
+  }
+  return least;
+}
+
 TEST(Chunked, PlansAreSoundAndNoSlowerThanOneChunkAndThanEveryNamedSchedule) {
   std::mt19937 random(20261129);
   int chunked = 0, plans = 0;
@@ -122,19 +135,40 @@ TEST(Chunked, PlansAreSoundAndNoSlowerThanOneChunkAndThanEveryNamedSchedule) {
     }
     chunked += schedule::shares_ranks(plan::placement(*found)) ? 1 : 0;
     // A plan with several chunks must be faster by a hundredth to be taken.
-    for (const schedule::NamedSchedule& named : schedule::named_schedules()) {
-      const Tried other = try_to(std::string(named.name),
-                                 [&] { return plan(with(question, std::string(named.name))); });
-      if (other.plan() != nullptr) {
-        EXPECT_LE(found->step, other.plan()->step * 1.01) << trial << " " << named.name;
-      }
-    }
+    EXPECT_LE(found->step, fastest_by_name(question) * 1.01) << trial;
     if (trial < 2) {
       EXPECT_EQ(plan::to_json(*plan_or_none(question)), plan::to_json(*found)) << trial;
     }
   }
   std::printf("%d plans, %d with several chunks on every rank\n", plans, chunked);
   EXPECT_GT(chunked, trials(5));
+}
+
+// Orders of several chunks may gain by offload where those of one chunk lose by it.
+TEST(Chunked, PlansWithOffloadedStateAreNoSlowerThanThoseOfEveryNamedSchedule) {
+  std::mt19937 random(20261130);
+  const auto roll = [&](int least, int most) {
+    return std::uniform_int_distribution(least, most)(random);
+  };
+  int plans = 0, offloaded = 0;
+  for (int trial = 0; trial < trials(24); ++trial) {
+    Question question = unlike(random);
+    question.optimizer_copies = std::nullopt;
+    for (chain::LayerCost& layer : question.chain.layers) layer.optimizer = Bytes(roll(1, 6));
+    for (chain::RankSpec& rank : question.platform.ranks) {
+      rank.memory = Bytes(roll(30, 90));
+      rank.host = Bytes(1000);
+      rank.out = rank.in = BytesPerSecond(roll(2, 20));
+    }
+    const std::optional<plan::Plan> found = plan_or_none(question);
+    if (!found) continue;
+    ++plans;
+    expect_sound(question, *found);
+    offloaded += has_offloaded_state(*found) ? 1 : 0;
+    EXPECT_LE(found->step, fastest_by_name(question) * 1.01) << trial;
+  }
+  std::printf("%d plans, %d with offloaded state\n", plans, offloaded);
+  EXPECT_GT(offloaded, 0);
 }
 
 // Too few layers for two chunks on every rank, of unlike times. The oracle: plans without chunks,

@@ -21,6 +21,10 @@ Answer plan_pipeline(const Question& question);
 /// micro-batches or its chain is too short.
 Answer plan_chunked(const Question& question);
 
+/// A budget, from `least` up, that each rank that lacks memory could have instead, with which
+/// plan_chunked() finds a plan for the schedule that the question names.
+Bytes budget_that_fits(const Question& question, Bytes least);
+
 /// Plans breadth-first groups (group > 1): the fastest plan for groups that `plan` makes. The least
 /// budget of an infeasible answer may be slightly too large. Two threads call `plan`.
 Answer plan_in_groups(const Question& question, const Planner& plan);

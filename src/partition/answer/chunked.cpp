@@ -19,46 +19,12 @@
 namespace trireme::partition {
 namespace {
 
-/// A budget that each rank that lacks memory could have instead, with which the schedule fits.
-Bytes budget_that_fits(const Question& question, const schedule::NamedSchedule& named,
-                       Bytes least) {
-  constexpr int kDoublings = 12, kHalvings = 3;
-  constexpr std::int64_t kPartAdded = 25;  // of what was not enough, at first
-  const auto fits = [&](Bytes memory) {
-    Question roomy = question;
-    for (chain::RankSpec& rank : roomy.platform.ranks)
-      if (rank.memory > Bytes(0)) rank.memory = std::max(rank.memory, memory);
-    const StageRoom room(roomy);
-    return named_plan(room, *policy_named(roomy, chunk_policy(roomy)), named).has_value();
-  };
-  Bytes more = std::max(least / kPartAdded, Bytes(1)), enough = least;
-  for (int round = 0; round < kDoublings && !fits(enough); ++round) {
-    least = enough;
-    enough += more;
-    more = more * 2;
-  }
-  for (int round = 0; round < kHalvings && enough > least; ++round) {
-    const Bytes middle = least + (enough - least) / 2;
-    (fits(middle) ? enough : least) = middle;
-  }
-  return enough;
-}
-
 Answer named_answer(const StageRoom& room, StagePolicy& policy,
                     const schedule::NamedSchedule& named) {
   auto plan = named_plan(room, policy, named);
   if (!plan) return lack_of(room, policy, named);
   require_valid(room.question(), *plan);
   return *std::move(plan);
-}
-
-/// For a schedule that was asked for: where it does not fit, with a budget that was tried.
-Answer answer_by_name(const StageRoom& room, StagePolicy& policy,
-                      const schedule::NamedSchedule& named) {
-  Answer answer = named_answer(room, policy, named);
-  if (auto* const lack = std::get_if<plan::Infeasible>(&answer))
-    lack->least_budget = budget_that_fits(room.question(), named, lack->least_budget);
-  return answer;
 }
 
 /// The searched plan, with those of the named schedules as alternatives. Where there can be none,
@@ -95,8 +61,32 @@ Answer plan_chunked(const Question& question) {
   const StageRoom room(question);
   const auto policy = policy_named(question, chunk_policy(question));
   if (const schedule::NamedSchedule* const named = schedule::find_schedule(question.chunks))
-    return answer_by_name(room, *policy, *named);
+    return named_answer(room, *policy, *named);
   return searched_answer(room, *policy);
+}
+
+Bytes budget_that_fits(const Question& question, Bytes least) {
+  constexpr int kDoublings = 12, kHalvings = 3;
+  constexpr std::int64_t kPartAdded = 25;  // of what was not enough, at first
+  const auto& named = *schedule::find_schedule(question.chunks);
+  const auto fits = [&](Bytes memory) {
+    Question roomy = question;
+    for (chain::RankSpec& rank : roomy.platform.ranks)
+      if (rank.memory > Bytes(0)) rank.memory = std::max(rank.memory, memory);
+    const StageRoom room(roomy);
+    return named_plan(room, *policy_named(roomy, chunk_policy(roomy)), named).has_value();
+  };
+  Bytes more = std::max(least / kPartAdded, Bytes(1)), enough = least;
+  for (int round = 0; round < kDoublings && !fits(enough); ++round) {
+    least = enough;
+    enough += more;
+    more = more * 2;
+  }
+  for (int round = 0; round < kHalvings && enough > least; ++round) {
+    const Bytes middle = least + (enough - least) / 2;
+    (fits(middle) ? enough : least) = middle;
+  }
+  return enough;
 }
 
 }  // namespace trireme::partition

@@ -65,6 +65,10 @@ extern const Axis kOptimizerState, kStreamedWeights, kWeightsAtOnce, kGroups, kU
 /// The choices with the most layers streamed whose copies alone take less than `step`.
 Choices streaming_most(const Question& question, Choices choices, Seconds step);
 
+/// Whether a plan with several chunks would hardly be faster with more memory: it is near the ideal
+/// step, or keeps everything, and no order of its passes is faster.
+bool has_no_use_for_memory(const Question& question, const Judged& judged);
+
 /// All axes in the order of their turns: `in_turns` are repeated until none helps, with quick
 /// solvers; then each of `at_last` has one turn.
 struct Axes {

@@ -160,7 +160,10 @@ std::string to_text(const Choices& choices) {
     parts.push_back(concat("cut after ", join(ends, " ")));
   }
   if (choices.splits_backward) parts.emplace_back("split backward");
-  if (choices.chunks == kSearchedChunks) parts.emplace_back("several chunks on every rank");
+  if (choices.chunks == kSearchedChunks)
+    parts.emplace_back("several chunks on every rank");
+  else if (choices.chunks != kNoChunks)
+    parts.push_back(choices.chunks);
   if (const Bytes most = largest_of(choices.more); most > Bytes(0))
     parts.push_back(concat("programs made for ", to_text(most), " above the budget"));
   else if (most < Bytes(0))

@@ -11,6 +11,7 @@
 #include "values/parallel_for.h"
 
 #include "trireme/partition/tried.h"
+#include "trireme/schedule/named.h"
 
 #include <algorithm>
 #include <utility>
@@ -20,8 +21,11 @@ namespace {
 
 /// Rounds of turns of all axes; after the first, axes search next to the best.
 constexpr int kRounds = 3;
-/// Corners within this factor of the best are climbed from.
+/// Corners and named schedules within this factor of the best are climbed from.
 constexpr double kAmongFastest = 1.25;
+/// Forwards of layers in a step up to which every named schedule is searched by itself, and up to
+/// which those among the fastest are; each search takes seconds at most.
+constexpr int kFewForwards = 1'000, kSomeForwards = 3'500;
 
 void add_alternative(plan::Alternative other, plan::Plan& plan) {
   const auto is_same = [&](const plan::Alternative& one) { return one.policy == other.policy; };
@@ -39,6 +43,7 @@ Answer Search::best() {
   }
   best_ = fastest_;
   for (const Axis* const axis : axes().at_last) improve(*axis);
+  search_named();
   if (best_->plan() != nullptr) return with_alternatives();
   return with_advice();
 }
@@ -123,7 +128,7 @@ bool Search::improve(const Axis& axis) {
   for (int look = 0, gains = 0; look < looks && gains <= looks;) {
     const std::size_t judged_before = log_.all().size();
     if (std::cmp_greater_equal(judged_before, question_.decisions)) break;
-    if (look + gains > 0 && &axis != &kSplitBackward && is_near_ideal()) break;
+    if (look + gains > 0 && &axis != &kSplitBackward && &axis != &kChunks && is_near_ideal()) break;
     const Judged* const here = best_;
     std::vector<Choices> moves = axis.moves({.question = question_,
                                              .log = log_,
@@ -144,6 +149,51 @@ bool Search::improve(const Axis& axis) {
     return true;
   best_ = before;
   return false;
+}
+
+void Search::search_named() {
+  if (!kChunks.is_open(question_) || best_->plan() == nullptr) return;
+  const Judged* const chunked = log_.best_where(kChunks.is_used);
+  if (chunked != nullptr && has_no_use_for_memory(question_, *chunked)) return;
+  const int forwards = question_.chain.length() * question_.stages * question_.micro_batches;
+  if (forwards > kSomeForwards) return;
+  const Judged* const before = best_;
+  std::vector<Question> questions;
+  for (const schedule::NamedSchedule& named : schedule::named_schedules()) {
+    if (named.per_rank == 1) continue;
+    const std::optional<Seconds> step = step_with(named.name);
+    if (forwards > kFewForwards && step && *step > before->step() * kAmongFastest) continue;
+    set_schedule(questions.emplace_back(question_), std::string(named.name));
+  }
+  std::vector<std::optional<Judged>> results(questions.size());
+  parallel_for(questions.size(), [&](std::size_t k) {
+    Search alone(questions[k], propose_);
+    if (try_to("", [&] { return alone.best(); }).plan() != nullptr) results[k] = *alone.best_;
+  });
+  for (std::optional<Judged>& result : results) {
+    if (!result) continue;
+    const Judged& found = log_.add(*std::move(result));
+    if (is_better(found, *best_)) best_ = &found;
+  }
+  if (best_ != before) {
+    Choices searched = best_->choices;
+    searched.chunks = kSearchedChunks;
+    judge({std::move(searched)});
+  }
+  if (best_->step() * (1 + kChunks.least_gain) >= before->step() && !kChunks.is_used(*before))
+    best_ = before;
+}
+
+std::optional<Seconds> Search::step_with(std::string_view schedule) const {
+  std::optional<Seconds> least;
+  const auto add = [&](Seconds step) { least = std::min(least.value_or(step), step); };
+  for (const Judged& one : log_.all()) {
+    if (one.plan() == nullptr || !kChunks.is_used(one)) continue;
+    if (one.plan()->schedule == schedule) add(one.step());
+    for (const plan::Alternative& other : one.plan()->alternatives)
+      if (other.policy == schedule && other.step) add(*other.step);
+  }
+  return least;
 }
 
 void Search::judge(std::vector<Choices> choices) {
@@ -219,13 +269,16 @@ bool Search::is_near_ideal() {
   if (keeps_everything(plan) && plan::ranks_of(plan) == 1 && !has_offloaded_state(plan) &&
       !kStreamedWeights.is_used(*best_))
     return true;
-  return question_.stages > 1 && plan.step <= unlimited_step(best_->choices.solver) * kNearIdeal;
+  const Choices& choices = best_->choices;
+  return question_.stages > 1 && choices.chunks != kSearchedChunks &&
+         plan.step <= unlimited_step(choices.solver, choices.chunks) * kNearIdeal;
 }
 
-Seconds Search::unlimited_step(const std::string& solver) {
-  const auto known = unlimited_.find(solver);
+Seconds Search::unlimited_step(const std::string& solver, const std::string& chunks) {
+  const auto known = unlimited_.find({solver, chunks});
   if (known != unlimited_.end()) return known->second;
   Choices rich = quickly(question_, plainest(question_));
+  rich.chunks = chunks;
   rich.solver = solver == "auto" ? "keep_all" : solver;  // no recomputation without budgets
   rich.optimizer_copies = Seconds(0);
   rich.streamed.clear();
@@ -234,22 +287,23 @@ Seconds Search::unlimited_step(const std::string& solver) {
   for (chain::RankSpec& rank : asked.platform.ranks) rank.memory = Bytes(0);
   const Answer answer = propose_(asked);
   const auto* const found = std::get_if<plan::Plan>(&answer);
-  return unlimited_[solver] = found == nullptr ? Seconds(0) : found->step;
+  return unlimited_[{solver, chunks}] = found == nullptr ? Seconds(0) : found->step;
 }
 
 const Judged* Search::without(const Axis& axis) const {
-  return log_.best_where([&](const Judged& one) { return !axis.is_used(one); });
+  return log_.best_where(
+      [&](const Judged& one) { return !axis.is_used(one) && one.step() >= best_->step(); });
 }
 
 plan::Plan Search::with_alternatives() const {
   plan::Plan plan = *best_->plan();
   if (!best_->choices.more.empty()) plan.alternatives.clear();  // which may be over the budgets
-  // The answers of the question's own solvers at the best choices that they were run for, with one
-  // chunk on every rank and with several.
-  for (const bool chunked : {false, true}) {
+  // The answers of the question's own solvers at the best choices that they were run for, with the
+  // question's own chunks and with several on every rank.
+  for (const std::string& chunks : {plainest(question_).chunks, std::string(kSearchedChunks)}) {
     const Judged* const careful = log_.best_where([&](const Judged& one) {
       return one.choices.solver == question_.solver && one.choices.more.empty() &&
-             kChunks.is_used(one) == chunked && one.plan() != nullptr;
+             one.choices.chunks == chunks && one.plan() != nullptr;
     });
     if (careful == nullptr || careful == best_) continue;
     std::vector<plan::Alternative> others = careful->plan()->alternatives;
@@ -271,6 +325,9 @@ plan::Plan Search::with_alternatives() const {
 plan::Infeasible Search::with_advice() const {
   plan::Infeasible infeasible = std::get<plan::Infeasible>(best_->answer);
   if (infeasible.reason == plan::Infeasible::Reason::kTurns) return infeasible;
+  if (schedule::find_schedule(best_->choices.chunks) != nullptr)
+    infeasible.least_budget =
+        budget_that_fits(settled(question_, best_->choices), infeasible.least_budget);
   const Planner propose = [this](const Question& asked) { return proposed_in_groups(asked); };
   if (auto host = host_advice_for(question_, propose))
     infeasible.advice.push_back(*std::move(host));

@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -44,6 +45,12 @@ class Search {
   void climb();
   /// One turn of an axis. Returns whether it found better choices.
   bool improve(const Axis& axis);
+  /// Leaving the schedule open must not make the step longer: named schedules with several chunks
+  /// that are nearly as fast as the best plan, or did not fit so far, are searched as if they were
+  /// asked for.
+  void search_named();
+  /// The shortest step simulated with this schedule of several chunks; none where it did not fit.
+  std::optional<Seconds> step_with(std::string_view schedule) const;
 
   /// Simulates, in parallel, the choices that are not in the log and whose lower bound is below the
   /// best step.
@@ -58,10 +65,11 @@ class Search {
   Seconds bound(const Choices& choices) const;
   /// Whether only split backwards can still make the step much shorter.
   bool is_near_ideal();
-  /// Step of this solver's plan without budgets and copies.
-  Seconds unlimited_step(const std::string& solver);
+  /// Step of this solver's plan without budgets and copies, with these chunks (Freedom::chunks).
+  Seconds unlimited_step(const std::string& solver, const std::string& chunks);
 
-  /// The fastest simulated choices without the axis; nullptr where all use it.
+  /// The fastest simulated choices without the axis; nullptr where all use it. Faster ones than the
+  /// best, by less than another axis has to gain, were not taken.
   const Judged* without(const Axis& axis) const;
   plan::Plan with_alternatives() const;
   plan::Infeasible with_advice() const;
@@ -73,7 +81,7 @@ class Search {
   const Judged* fastest_ = nullptr;  ///< best of all climbs
   std::vector<const Axis*> closed_;  ///< axes that this climb must not use
   std::map<const Axis*, int> turns_ = {};
-  std::map<std::string, Seconds> unlimited_ = {};
+  std::map<std::pair<std::string, std::string>, Seconds> unlimited_ = {};
 };
 
 }  // namespace trireme::partition
