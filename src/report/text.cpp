@@ -209,14 +209,15 @@ std::string stage_text(const plan::Plan& plan, std::size_t k, const simulate::Ra
   const int in_flight = plan::in_flight(plan)[k];
   const std::optional<int> deferred = plan::deferred_passes(plan)[k];
   std::string text;
+  const bool has_chunks = schedule::shares_ranks(plan::placement(plan));
   if (in_flight > 1 || plan.stages.size() > 1)
-    text += concat(
-        "\nstage on rank ", stage.rank, ": layers ", program.first_layer, "..", program.last_layer,
-        ", ", in_flight, plan.group > 1 ? concat(" groups of ", plan.group) : "", " in flight",
-        deferred
-            ? concat(", split backward, weight gradients deferred by ", count_of(*deferred, "pass"))
-            : "",
-        "\n");
+    text += concat("\n", has_chunks ? concat("chunk ", k) : "stage", " on rank ", stage.rank,
+                   ": layers ", program.first_layer, "..", program.last_layer, ", ", in_flight,
+                   plan.group > 1 ? concat(" groups of ", plan.group) : "", " in flight",
+                   deferred ? concat(", split backward, weight gradients deferred by ",
+                                     count_of(*deferred, "pass"))
+                            : "",
+                   "\n");
   text += concat("peak      ", exact_text(predicted.peak));
   if (stage.budget > Bytes(0)) {
     text +=
