@@ -54,7 +54,8 @@ class Chain:
         "vectors": float32 [B, inputs]; target int64 [B] below `classes`.
         "images": float32 [B, *image]; target int64 [B] below `classes`.
     context, inputs, image: sizes of an example; None: those of the first example of train(data=...).
-    vocabulary, classes: None: from the first nn.Embedding, or the last nn.Linear.
+    vocabulary, classes: None: those of the last nn.Linear; for tokens of the first layer's nn.Embedding, of several the one that has as many rows as
+        the last nn.Linear has features, else the first.
     masked_targets: the loss is the mean over targets that are not -100 (ignore_index), so that data may mask some.
 
     A parameter that is an element of several layers (the same nn.Parameter) is one weight with several uses.
@@ -133,8 +134,10 @@ class Chain:
         """Number of classes, or of tokens in the vocabulary."""
         if self._classes is not None:
             return int(self._classes)
-        recipes = self.recipes if self.takes == "tokens" else self.recipes[::-1]
-        found = next((recipe.classes[self.takes] for recipe in recipes if recipe.classes[self.takes]), None)
+        found = next((recipe.outputs[-1] for recipe in reversed(self.recipes) if recipe.outputs), None)
+        if self.takes == "tokens":
+            embeddings = next((recipe.embeddings for recipe in self.recipes if recipe.embeddings), [])
+            found = found if found in embeddings else next(iter(embeddings), None)
         if found is None:
             key = "vocabulary" if self.takes == "tokens" else "classes"
             raise InputError(f"the chain does not say how many classes there are: Chain(..., {key}=...)")
@@ -166,7 +169,8 @@ class _Recipe:
     is_trained: bool
     has_frozen: bool
     has_batch_norm: bool
-    classes: dict[str, int]
+    embeddings: list[int]  # rows of each nn.Embedding, in their order
+    outputs: list[int]  # features of each nn.Linear
     users: list[Any]  # classes and functions whose code it runs
     given_values: Callable[[], str]  # digest of its tensors as they are, or as one fixed seed gives them
     ties: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -229,7 +233,7 @@ def _given(layer: LayerLike) -> Layer:
 
 
 def _looked_at(given: Layer, may_be_meta: bool, number: int, places: _Places) -> _Recipe:
-    recipe = _Recipe(given.name, given.make, given.kind, "", 0, False, False, False, {}, [], lambda: "")
+    recipe = _Recipe(given.name, given.make, given.kind, "", 0, False, False, False, [], [], [], lambda: "")
     try:
         with all_seeded(number):
             module = given.like if given.like is not None else recipe.build(number)
@@ -246,9 +250,8 @@ def _looked_at(given: Layer, may_be_meta: bool, number: int, places: _Places) ->
     recipe.is_trained = any(part.is_trained for part in parameters)
     recipe.has_frozen = any(not part.is_trained for part in parameters)
     recipe.has_batch_norm = any(isinstance(one, _BatchNorm) for one in modules)
-    embeddings = [one.num_embeddings for one in modules if isinstance(one, nn.Embedding)]
-    outputs = [one.out_features for one in modules if isinstance(one, nn.Linear)]
-    recipe.classes = {"tokens": next(iter(embeddings), 0), "vectors": next(reversed(outputs), 0), "images": next(reversed(outputs), 0)}
+    recipe.embeddings = [one.num_embeddings for one in modules if isinstance(one, nn.Embedding)]
+    recipe.outputs = [one.out_features for one in modules if isinstance(one, nn.Linear)]
     if given.like is not None:  # read where ranks are compared, for that takes as long as reading all
         recipe.given_values = functools.partial(_values_of, parts)
     else:

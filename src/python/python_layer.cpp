@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 namespace trireme::python {
@@ -146,7 +147,11 @@ model::Values PythonLayer::forward(const model::Values& input, const model::Cont
     if (context.target.size() > 1) output = {share_of_step(output.front(), context.target)};
     return output;
   } catch (const py::error_already_set& error) {
-    rethrow(error);
+    const bool takes_too_few =
+        error.matches(PyExc_TypeError) &&
+        std::string_view(error.what()).find("positional argument") != std::string_view::npos;
+    rethrow(error,
+            options_.is_last && takes_too_few ? "the last layer is given the target, too" : "");
   }
 }
 

@@ -25,7 +25,8 @@ constexpr std::int64_t B = 2, T = 64, C = 32, V = 50;
 /// Two rows; the last of each may be a row's rest, as nothing tells it from a document. LibTorch's
 /// kernels give other last bits where a thread's share of a product has less than four rows, and to
 /// values that are left over when an activation function takes 32 at a time: documents are longer,
-/// widths of such functions multiples of 32, and one thread computes.
+/// widths of such functions multiples of 32, and one thread computes. On some processors products
+/// of fewer than four columns have other last bits below 16 rows: adapters have rank 4.
 const std::vector<std::int64_t> kDocuments{9, 31, 8, 16, 40, 24};
 
 struct Case {
@@ -55,7 +56,7 @@ Case llama(const std::string& name, const std::function<void(LlamaSpec&)>& chang
 std::vector<Case> cases() {
   return {gpt("gpt", [](GptSpec&) {}),
           gpt("gpt_fine", [](GptSpec& spec) { spec.grain = "fine"; }),
-          gpt("gpt_adapters", [](GptSpec& spec) { spec.lora_rank = 2; }),
+          gpt("gpt_adapters", [](GptSpec& spec) { spec.lora_rank = 4; }),
           llama("llama", [](LlamaSpec&) {}),
           llama("llama_ungrouped", [](LlamaSpec& spec) { spec.kv_heads = 4; }),
           llama("llama_window", [](LlamaSpec& spec) { spec.window = 12; }),

@@ -92,6 +92,12 @@ def test_a_wrong_output_names_the_layer():
         trireme.train(job(), chain_with("output"), data=Tokens())
 
 
+def test_a_last_layer_that_takes_no_target_is_told_so():
+    chain = trireme.Chain([functools.partial(gpt_of_modules.Embedding, 64, 32, 32), functools.partial(nn.Linear, 32, 64)], context=32)
+    with pytest.raises(trireme.InputError, match=r"layer 2 \(linear\): the last layer is given the target, too: TypeError: .*positional argument"):
+        trireme.train(job(), chain, data=Tokens())
+
+
 def test_a_run_after_a_failed_one_is_as_any_other():
     first = trireme.train(job(report={"directory": "runs/first"}), gpt_of_modules.make(), data=Tokens())
     with pytest.raises(trireme.InputError):

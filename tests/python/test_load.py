@@ -1,5 +1,6 @@
 """What a run has trained, put into modules."""
 
+import functools
 import os
 import shutil
 
@@ -85,6 +86,16 @@ def test_refuses_modules_that_were_not_trained():
         trireme.load_weights(gpt_of_modules.make(), run)
     with pytest.raises(trireme.InputError, match="has no checkpoints"):
         trireme.load_weights(ready_modules(), "no/such/run")
+
+
+def test_the_vocabulary_is_that_of_tokens_not_of_positions():
+    class Places(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.positions, self.tokens = nn.Embedding(8, 4), nn.Embedding(12, 4)
+
+    assert trireme.Chain([Places, functools.partial(nn.Linear, 4, 12)], context=8).classes == 12
+    assert trireme.Chain([Places, functools.partial(nn.Linear, 4, 5)], context=8).classes == 8  # the first one
 
 
 def test_a_layer_is_looked_at_as_what_it_is_like():

@@ -21,11 +21,11 @@ namespace {
 
 /// Rounds of turns of all axes; after the first, axes search next to the best.
 constexpr int kRounds = 3;
-/// Corners and named schedules within this factor of the best are climbed from.
+/// Corners within this factor of the best are climbed from.
 constexpr double kAmongFastest = 1.25;
-/// Forwards of layers in a step up to which every named schedule is searched by itself, and up to
-/// which those among the fastest are; each search takes seconds at most.
-constexpr int kFewForwards = 1'000, kSomeForwards = 3'500;
+/// Forwards of layers in a step up to which every named schedule is searched by itself, which takes
+/// seconds at most.
+constexpr int kFewForwards = 1'000;
 
 void add_alternative(plan::Alternative other, plan::Plan& plan) {
   const auto is_same = [&](const plan::Alternative& one) { return one.policy == other.policy; };
@@ -156,13 +156,11 @@ void Search::search_named() {
   const Judged* const chunked = log_.best_where(kChunks.is_used);
   if (chunked != nullptr && has_no_use_for_memory(question_, *chunked)) return;
   const int forwards = question_.chain.length() * question_.stages * question_.micro_batches;
-  if (forwards > kSomeForwards) return;
+  if (forwards > kFewForwards) return;
   const Judged* const before = best_;
   std::vector<Question> questions;
   for (const schedule::NamedSchedule& named : schedule::named_schedules()) {
     if (named.per_rank == 1) continue;
-    const std::optional<Seconds> step = step_with(named.name);
-    if (forwards > kFewForwards && step && *step > before->step() * kAmongFastest) continue;
     set_schedule(questions.emplace_back(question_), std::string(named.name));
   }
   std::vector<std::optional<Judged>> results(questions.size());
@@ -182,18 +180,6 @@ void Search::search_named() {
   }
   if (best_->step() * (1 + kChunks.least_gain) >= before->step() && !kChunks.is_used(*before))
     best_ = before;
-}
-
-std::optional<Seconds> Search::step_with(std::string_view schedule) const {
-  std::optional<Seconds> least;
-  const auto add = [&](Seconds step) { least = std::min(least.value_or(step), step); };
-  for (const Judged& one : log_.all()) {
-    if (one.plan() == nullptr || !kChunks.is_used(one)) continue;
-    if (one.plan()->schedule == schedule) add(one.step());
-    for (const plan::Alternative& other : one.plan()->alternatives)
-      if (other.policy == schedule && other.step) add(*other.step);
-  }
-  return least;
 }
 
 void Search::judge(std::vector<Choices> choices) {

@@ -10,7 +10,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -45,12 +44,9 @@ class Search {
   void climb();
   /// One turn of an axis. Returns whether it found better choices.
   bool improve(const Axis& axis);
-  /// Leaving the schedule open must not make the step longer: named schedules with several chunks
-  /// that are nearly as fast as the best plan, or did not fit so far, are searched as if they were
-  /// asked for.
+  /// Leaving the schedule open must not make the step longer: for small questions every named
+  /// schedule with several chunks is searched as if it were asked for.
   void search_named();
-  /// The shortest step simulated with this schedule of several chunks; none where it did not fit.
-  std::optional<Seconds> step_with(std::string_view schedule) const;
 
   /// Simulates, in parallel, the choices that are not in the log and whose lower bound is below the
   /// best step.
