@@ -157,22 +157,20 @@ class Ratios {
     only_found_ += found && !other ? 1 : 0;
     only_other_ += !found && other ? 1 : 0;
   }
-  /// Prints the distribution; returns whether `auto` always found a plan, and was never slower by
-  /// more than what several chunks have to gain before it takes them.
+  /// Prints the distribution; returns whether `auto` was never slower and always found a plan.
   bool print() {
-    constexpr double kLeastGain = 0.01;  // of the axis `chunks`
     std::ranges::sort(ratios_);
     const auto slower_than = [&](double bound) {
       return std::ranges::count_if(ratios_, [&](double ratio) { return ratio > bound; });
     };
-    const auto slower = slower_than(1 + kLeastGain);
+    const auto slower = slower_than(1 + 1e-9);
     std::cout << "auto / " << other_ << ", " << ratios_.size() << " questions:";
     for (const int percent : {0, 10, 25, 50, 75, 90, 100}) {
       if (ratios_.empty()) break;
       std::cout << " " << percent << " % "
                 << rounded(ratios_[(ratios_.size() - 1) * static_cast<std::size_t>(percent) / 100]);
     }
-    std::cout << "; slower " << slower_than(1 + 1e-9) << ", by more than 1 % " << slower
+    std::cout << "; slower " << slower << ", by more than 1 % " << slower_than(1.01)
               << "; a plan of auto alone " << only_found_ << ", of the other alone " << only_other_
               << "\n";
     return slower == 0 && only_other_ == 0;

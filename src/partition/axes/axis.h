@@ -42,6 +42,9 @@ struct Axis {
   /// Least gain of a turn, as a share of the step, for it to count, and why.
   double least_gain;
   std::string_view reason;
+  /// Whether a step may get shorter than that of whole backwards and one chunk on every rank with
+  /// unlimited memory, so that the axis has its turn there, too.
+  bool beats_ideal = false;
 };
 
 /// A line search over choices that differ in one number.

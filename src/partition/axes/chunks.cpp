@@ -111,6 +111,7 @@ const Axis kChunks{.name = "chunks",
                    .least_gain = kLeastGain,
                    .reason =
                        "passes of chunks are shorter, and chunks of a rank wait for one "
-                       "another where times differ"};
+                       "another where times differ",
+                   .beats_ideal = true};
 
 }  // namespace trireme::partition

@@ -249,6 +249,7 @@ const Axis kSplitBackward{
     .most_looks = 2,
     .most_looks_at_large = 2,
     .least_gain = 1 / kLeastGain - 1,
-    .reason = "deferred gradients take memory that a run may need if its times differ"};
+    .reason = "deferred gradients take memory that a run may need if its times differ",
+    .beats_ideal = true};
 
 }  // namespace trireme::partition

@@ -112,7 +112,7 @@ void Search::climb() {
   for (int round = 0; round < kRounds; ++round) {
     bool has_improved = false;
     for (const Axis* const axis : axes().in_turns) {
-      if (axis != &kSplitBackward && is_near_ideal()) continue;
+      if (!axis->beats_ideal && is_near_ideal()) continue;
       has_improved |= improve(*axis);
     }
     if (!has_improved) break;
@@ -128,7 +128,7 @@ bool Search::improve(const Axis& axis) {
   for (int look = 0, gains = 0; look < looks && gains <= looks;) {
     const std::size_t judged_before = log_.all().size();
     if (std::cmp_greater_equal(judged_before, question_.decisions)) break;
-    if (look + gains > 0 && &axis != &kSplitBackward && &axis != &kChunks && is_near_ideal()) break;
+    if (look + gains > 0 && !axis.beats_ideal && is_near_ideal()) break;
     const Judged* const here = best_;
     std::vector<Choices> moves = axis.moves({.question = question_,
                                              .log = log_,
@@ -144,10 +144,14 @@ bool Search::improve(const Axis& axis) {
     ++(is_miss || is_large(question_) ? look : gains);
   }
   ++turns_[&axis];
-  if (best_ == before) return false;
-  if (before->plan() == nullptr || best_->step() * (1 + axis.least_gain) < before->step())
+  return keep_gain(axis, *before);
+}
+
+bool Search::keep_gain(const Axis& axis, const Judged& before) {
+  if (best_ == &before) return false;
+  if (before.plan() == nullptr || best_->step() * (1 + axis.least_gain) < before.step())
     return true;
-  best_ = before;
+  best_ = &before;
   return false;
 }
 
@@ -178,8 +182,7 @@ void Search::search_named() {
     searched.chunks = kSearchedChunks;
     judge({std::move(searched)});
   }
-  if (best_->step() * (1 + kChunks.least_gain) >= before->step() && !kChunks.is_used(*before))
-    best_ = before;
+  if (!kChunks.is_used(*before)) keep_gain(kChunks, *before);
 }
 
 void Search::judge(std::vector<Choices> choices) {

@@ -44,6 +44,9 @@ class Search {
   void climb();
   /// One turn of an axis. Returns whether it found better choices.
   bool improve(const Axis& axis);
+  /// Goes back to `before` unless the best is faster by what the axis has to gain; returns whether
+  /// it is.
+  bool keep_gain(const Axis& axis, const Judged& before);
   /// Leaving the schedule open must not make the step longer: for small questions every named
   /// schedule with several chunks is searched as if it were asked for.
   void search_named();
