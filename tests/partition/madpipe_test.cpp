@@ -87,6 +87,18 @@ TEST(Madpipe, IsChosenByAutoWhereItIsFaster) {
   EXPECT_EQ(plan.step.count(), step);
 }
 
+// A user who names 1f1b or gpipe asks for one chunk on every rank.
+TEST(Madpipe, IsNotChosenByAutoForAScheduleByName) {
+  for (const std::string schedule : {"1f1b", "gpipe"}) {
+    Question question = question_of({1, 2, 2, 1}, 3, 12);
+    question.platform.default_link.rate = BytesPerSecond(100);
+    question.solver = "auto";
+    set_schedule(question, schedule);
+
+    EXPECT_EQ(ranks_of_stages(plan_of(question)), (std::vector<int>{0, 1, 2})) << schedule;
+  }
+}
+
 // Layers 1 and 4 on one rank are as long as the others; contiguous stages are 1.9 % slower. That is
 // less than two stages of a rank lose by waiting for one another.
 TEST(Madpipe, IsNotChosenByAutoWhereItGainsLessThanAFiftieth) {

@@ -58,6 +58,8 @@ struct Freedom {
   /// order of passes is searched, taken where they are faster; or a name of
   /// schedule::named_schedules(), whose placement and order every plan then has.
   std::string chunks = "none";
+  /// Whether `auto` may give one rank several chunks and the others one, as madpipe does.
+  bool shares_ranks = true;
   /// Micro-batches in flight by stage with 1f1b, non-increasing from stage to stage. Empty: the
   /// schedule's numbers, besides which `auto` and `joint` also try others.
   std::vector<int> in_flight;
@@ -134,8 +136,9 @@ std::optional<Seconds> optimizer_copies_of(const std::string& place);
 /// Freedom::updates for a name of program::UpdatePlace, nothing for "auto".
 std::optional<program::UpdatePlace> updates_of(const std::string& place);
 
-/// Sets Problem::schedule and Freedom::chunks for one of schedule::schedule_choices(). "1f1b" has
-/// one chunk on every rank, with as many in flight and passes deferred as is fastest.
+/// Sets Problem::schedule, Freedom::chunks and Freedom::shares_ranks for one of
+/// schedule::schedule_choices(). "1f1b" has one chunk on every rank, with as many in flight and
+/// passes deferred as is fastest.
 void set_schedule(Question& question, const std::string& schedule);
 
 /// Multi-stage solvers, in the order in which tables show them: "joint" (least time of every stage

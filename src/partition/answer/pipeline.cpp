@@ -256,6 +256,7 @@ class Pipeline {
     const auto place = open_ ? tried_.end() : tried_.begin();
     auto plan = shared_plan();
     const bool alone = plan && open_ && plan::has_rank_for_each_stage(*plan);
+    if (open_ && !alone && !question_.shares_ranks) return;
     if (const plan::Plan* const best = fastest_plan(); !plan && best != nullptr) plan = *best;
     if (!plan) {
       without_plan_[kMadpipe] = {"joint", std::nullopt};

@@ -7,7 +7,9 @@
 #include "log.h"
 
 #include <functional>
+#include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -71,6 +73,10 @@ Choices streaming_most(const Question& question, Choices choices, Seconds step);
 /// Whether a plan with several chunks would hardly be faster with more memory: it is near the ideal
 /// step, or keeps everything, and no order of its passes is faster.
 bool has_no_use_for_memory(const Question& question, const Judged& judged);
+
+/// By name, the steps of the named schedules that a plan with several chunks on every rank was
+/// compared with, and its own where it has one of them.
+std::map<std::string, Seconds> named_steps(const plan::Plan& plan);
 
 /// All axes in the order of their turns: `in_turns` are repeated until none helps, with quick
 /// solvers; then each of `at_last` has one turn.

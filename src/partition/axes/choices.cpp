@@ -108,6 +108,7 @@ void set_schedule(Question& question, const std::string& schedule) {
   const bool is_usual = schedule::has_usual_order(schedule);
   question.schedule = is_usual ? schedule : "1f1b";
   question.chunks = is_usual ? kNoChunks : schedule;
+  question.shares_ranks = schedule == kSearchedChunks;
 }
 
 bool has_named_schedule(const Question& question) {

@@ -7,7 +7,6 @@
 #include "trireme/schedule/order.h"
 
 #include <algorithm>
-#include <map>
 
 namespace trireme::partition {
 namespace {
@@ -31,17 +30,6 @@ Choices chunked(const Scene& scene, Choices choices) {
 
 bool is_chunked(const Judged& judged) {
   return judged.choices.chunks != kNoChunks;
-}
-
-/// Steps of the named schedules that a plan of searched orders was compared with.
-std::map<std::string, Seconds> named_steps(const plan::Plan& plan) {
-  std::map<std::string, Seconds> steps;
-  for (const plan::Alternative& other : plan.alternatives)
-    if (other.step) steps[other.policy] = *other.step;
-  steps[plan.schedule] = plan.step;
-  std::erase_if(steps,
-                [](const auto& one) { return schedule::find_schedule(one.first) == nullptr; });
-  return steps;
 }
 
 /// With all optimizer state offloaded: the fastest named schedules, which are quickly planned, and
@@ -84,6 +72,16 @@ std::vector<Choices> moves(const Scene& scene) {
 }
 
 }  // namespace
+
+std::map<std::string, Seconds> named_steps(const plan::Plan& plan) {
+  std::map<std::string, Seconds> steps;
+  for (const plan::Alternative& other : plan.alternatives)
+    if (other.step) steps[other.policy] = *other.step;
+  steps[plan.schedule] = plan.step;
+  std::erase_if(steps,
+                [](const auto& one) { return schedule::find_schedule(one.first) == nullptr; });
+  return steps;
+}
 
 bool has_no_use_for_memory(const Question& question, const Judged& judged) {
   if (judged.plan() == nullptr) return false;

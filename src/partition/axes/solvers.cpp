@@ -81,7 +81,8 @@ std::vector<std::string> solvers_to_start_with(const Question& question) {
       has_named_schedule(question) || question.chain.length() > kFewLayers || !has_places(question))
     return solvers;
   solvers.emplace_back("adapipe");
-  if (!question.cut && question.in_flight.empty()) solvers.emplace_back("madpipe");
+  if (!question.cut && question.in_flight.empty() && question.shares_ranks)
+    solvers.emplace_back("madpipe");
   return solvers;
 }
 

@@ -14,6 +14,7 @@
 #include "trireme/schedule/named.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace trireme::partition {
@@ -24,8 +25,8 @@ constexpr int kRounds = 3;
 /// Corners within this factor of the best are climbed from.
 constexpr double kAmongFastest = 1.25;
 /// Forwards of layers in a step up to which every named schedule is searched by itself, which takes
-/// seconds at most.
-constexpr int kFewForwards = 1'000;
+/// seconds at most, and up to which the fastest one is.
+constexpr int kFewForwards = 1'000, kManyForwards = 8'000;
 
 void add_alternative(plan::Alternative other, plan::Plan& plan) {
   const auto is_same = [&](const plan::Alternative& one) { return one.policy == other.policy; };
@@ -155,18 +156,34 @@ bool Search::keep_gain(const Axis& axis, const Judged& before) {
   return false;
 }
 
+std::vector<std::string> Search::schedules_to_search() const {
+  const int forwards = question_.chain.length() * question_.stages * question_.micro_batches;
+  std::vector<std::string> names;
+  if (forwards <= kFewForwards) {
+    for (const schedule::NamedSchedule& named : schedule::named_schedules())
+      if (named.per_rank > 1) names.emplace_back(named.name);
+  } else if (forwards <= kManyForwards) {
+    Seconds least(std::numeric_limits<double>::infinity());
+    for (const Judged& one : log_.all()) {
+      if (one.plan() == nullptr || !kChunks.is_used(one)) continue;
+      for (const auto& [name, step] : named_steps(*one.plan())) {
+        if (step >= least) continue;
+        least = step;
+        names = {name};
+      }
+    }
+  }
+  return names;
+}
+
 void Search::search_named() {
   if (!kChunks.is_open(question_) || best_->plan() == nullptr) return;
   const Judged* const chunked = log_.best_where(kChunks.is_used);
   if (chunked != nullptr && has_no_use_for_memory(question_, *chunked)) return;
-  const int forwards = question_.chain.length() * question_.stages * question_.micro_batches;
-  if (forwards > kFewForwards) return;
   const Judged* const before = best_;
   std::vector<Question> questions;
-  for (const schedule::NamedSchedule& named : schedule::named_schedules()) {
-    if (named.per_rank == 1) continue;
-    set_schedule(questions.emplace_back(question_), std::string(named.name));
-  }
+  for (const std::string& name : schedules_to_search())
+    set_schedule(questions.emplace_back(question_), name);
   std::vector<std::optional<Judged>> results(questions.size());
   parallel_for(questions.size(), [&](std::size_t k) {
     Search alone(questions[k], propose_);

@@ -47,8 +47,11 @@ class Search {
   /// Goes back to `before` unless the best is faster by what the axis has to gain; returns whether
   /// it is.
   bool keep_gain(const Axis& axis, const Judged& before);
-  /// Leaving the schedule open must not make the step longer: for small questions every named
-  /// schedule with several chunks is searched as if it were asked for.
+  /// Named schedules with several chunks that are worth a search by themselves: all for a small
+  /// question, the fastest so far for a larger one.
+  std::vector<std::string> schedules_to_search() const;
+  /// Searches these as if each were asked for: leaving the schedule open should not make the step
+  /// longer.
   void search_named();
 
   /// Simulates, in parallel, the choices that are not in the log and whose lower bound is below the
