@@ -1,7 +1,7 @@
 """Families of decoders against Hugging Face's transformers: a small model of each, with random weights, is written by transformers, trained here and there by
 AdamW on the same documents, exported, and opened by transformers again. Losses and weights are compared; what is opened has the same logits, with the same
 weights, to the last bit. Documents that are packed here, and isolated, have the losses of unpacked ones there. Adapters that are trained here are opened by peft. Usage: families_test.py TRIREME [CASE...].
-Where Python's torch or transformers (5 or newer) is missing, it exits with 77; without peft, adapters are left out.
+TRIREME_PYTHON_PATH names folders with torch and transformers, as for tests/python/run. Where torch or transformers (5 or newer) is missing, it exits with 77; without peft, adapters are left out.
 """
 # SPDX-License-Identifier: Apache-2.0
 import json
@@ -13,6 +13,7 @@ import sys
 import tempfile
 
 SKIPPED = 77
+sys.path[:0] = filter(None, os.environ.get("TRIREME_PYTHON_PATH", "").split(":"))
 try:
     import torch
     import transformers

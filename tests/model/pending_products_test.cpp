@@ -4,6 +4,7 @@
 
 #include "built.h"
 #include "device/device_products.h"
+#include "device/node_pointer.h"
 #include "small_chains.h"
 
 #include "trireme/core/error.h"
@@ -12,6 +13,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -276,17 +278,25 @@ TEST(PendingProducts, LetGoOfEachPairBeforeTheNext) {
   EXPECT_EQ(of_first.of(0).sum().item<float>(), 48);
 }
 
+template <class Pointer>
+auto weak(const Pointer& node) {
+  if constexpr (kSharesNodes)
+    return std::weak_ptr(node);
+  else
+    return c10::weak_intrusive_ptr(node);
+}
+
 TEST(PendingProducts, HoldNoGraph) {
   Two layer;
   GradientSums sums({layer.first, layer.second});
-  std::weak_ptr<torch::autograd::Node> below;  // of the first product, the second's factor
+  std::function<bool()> is_gone;  // the node of the first product, the second's factor
   layer.between = [&](const at::Tensor& h) {
-    below = h.grad_fn();
+    is_gone = [below = weak(h.grad_fn())] { return below.expired(); };
     return h;
   };
   const SplitBackward split = split_of(layer, at::ones({3, 4}), at::ones({3, 4}), sums);
   EXPECT_FALSE(split.pending.empty());
-  EXPECT_TRUE(below.expired());
+  EXPECT_TRUE(is_gone());
 }
 
 TEST(PendingProducts, RefuseFactorsThatWereChanged) {

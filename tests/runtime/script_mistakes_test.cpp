@@ -60,18 +60,17 @@ const Mistake kMistakes[] = {
      "changes its parameter w in place"},
     {"Sparse", 2, "return torch.linear(x, self.w).to_sparse(), before", "must give dense tensors"},
     {"Complex", 2, "return torch.linear(x, self.w) * 1j, before", "must give real numbers"},
-    {"WrongSizes", 2, "return torch.mm(x, x), before",
-     "forward failed: RuntimeError: mat1 and mat2 shapes cannot be multiplied"},
+    {"WrongSizes", 2, "return x.view([7, 7]), before",
+     "forward failed: RuntimeError: shape '[7, 7]' is invalid for input of size 64"},
     {"WrongType", 2, "return torch.linear(x.long(), self.w), before",
      "(it was given Float [2, 32], Float [2, 32])"},
     {"ChangedResult", 2,
      "y = torch.exp(torch.linear(x, self.w))\n    y.add_(1)\n    return y, before",
-     "layer2.pt: forward needs a value ([CPUFloatType [2, 32]], which is output 0 of ExpBackward0) "
-     "for its backward and changes it in place afterwards"},
+     ") for its backward and changes it in place afterwards"},
     {"ChangedOperand", 4,
      "h = torch.linear(x, self.w)\n    loss = torch.cross_entropy_loss(h * h, target)\n    "
      "h.mul_(2)\n    return loss + h.mean()",
-     "layer4.pt: forward needs a value ("},
+     "layer4.pt: forward needs a value ([CPUFloatType [2, 32]], which is output 0 of "},
     {"Raised", 2, "assert x.size(0) == 77, \"rows, please\"\n    return x * self.w[0], before",
      "rows, please"},
 };

@@ -10,7 +10,7 @@
 
 #include <c10/core/DeviceType.h>
 #include <c10/core/Storage.h>
-#include <torch/csrc/autograd/edge.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <memory>
 #include <vector>

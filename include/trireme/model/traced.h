@@ -9,7 +9,7 @@
 #include "trireme/model/precision.h"
 
 #include <c10/core/ScalarType.h>
-#include <torch/csrc/autograd/edge.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <cstddef>
 #include <cstdint>

@@ -250,19 +250,23 @@ c10::IValue ScriptLayer::call(const std::vector<c10::IValue>& arguments) {
     for (const c10::IValue& argument : arguments) given.push_back(argument.toTensor());
     return concat(" (it was given ", types_text(given), ")");
   };
+  std::string words;  // of an operator that failed
   try {
     return module_.forward(arguments);
-  } catch (const std::runtime_error& error) {  // how the interpreter throws an operator's error
-    const std::string words = reason_first(error.what());
-    if (is_of_memory(words)) throw_out_of_memory(words, file_.string());
-    if (is_of_device(words)) throw Error(concat(file_.string(), ": ", words));
-    const std::size_t line = std::min(words.find('\n'), words.size());
-    fail(concat("forward failed: ", words.substr(0, line), was_given(), words.substr(line)));
   } catch (const c10::OutOfMemoryError&) {
     throw;
-  } catch (const c10::Error& error) {  // arguments do not match forward's
-    fail(concat(error.what_without_backtrace(), was_given()));
+  } catch (const c10::Error& error) {
+    // Arguments that do not match forward's, or, in LibTorch 2.15, an operator's error.
+    const std::string said = error.what_without_backtrace();
+    words = reason_first(said);
+    if (words == said) fail(concat(said, was_given()));
+  } catch (const std::runtime_error& error) {  // an operator's error in LibTorch 2.11
+    words = reason_first(error.what());
   }
+  if (is_of_memory(words)) throw_out_of_memory(words, file_.string());
+  if (is_of_device(words)) throw Error(concat(file_.string(), ": ", words));
+  const std::size_t line = std::min(words.find('\n'), words.size());
+  fail(concat("forward failed: ", words.substr(0, line), was_given(), words.substr(line)));
 }
 
 void ScriptLayer::require_gradient(const Values& input, const Values& output) const {

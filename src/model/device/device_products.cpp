@@ -2,6 +2,7 @@
 #include "device/device_products.h"
 
 #include "device/device_kernels.h"
+#include "device/node_pointer.h"
 #include "device/weight_gradients.h"
 
 #include "trireme/model/functional.h"
@@ -15,7 +16,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <utility>
 
@@ -233,9 +233,9 @@ struct NormLinearsNode final : Linears {
 };
 
 template <class Node>
-std::shared_ptr<Node> node_of(const at::Tensor& x, const at::Tensor& weight_OI,
-                              const at::Tensor& bias_O) {
-  const std::shared_ptr<Node> node(new Node, torch::autograd::deleteNode);
+NodePointer<Node> node_of(const at::Tensor& x, const at::Tensor& weight_OI,
+                          const at::Tensor& bias_O) {
+  const NodePointer<Node> node = new_node<Node>();
   node->set_next_edges(torch::autograd::collect_next_edges(x, weight_OI, bias_O));
   if (x.requires_grad()) node->weight = SavedVariable(weight_OI, /*is_output=*/false);
   return node;
@@ -251,7 +251,7 @@ at::Tensor product_of(const at::Tensor& x, const at::Tensor& weight_OI, const at
 }
 
 /// Computes the product and attaches `node` as its backward.
-at::Tensor result_of(const std::shared_ptr<torch::autograd::Node>& node, const at::Tensor& x,
+at::Tensor result_of(const NodePointer<torch::autograd::Node>& node, const at::Tensor& x,
                      const at::Tensor& weight_OI, const at::Tensor& bias_O) {
   at::Tensor y;
   {
@@ -313,9 +313,9 @@ std::vector<at::Tensor> own_norm_linears(const at::Tensor& x, const NormWeights&
     for_weights = for_weights || any({one.weight_OI});
     asked.insert(asked.end(), {one.weight_OI, one.bias_O});
   }
-  std::shared_ptr<NormLinearsNode> node;
+  NodePointer<NormLinearsNode> node;
   if (any(asked)) {
-    node.reset(new NormLinearsNode, torch::autograd::deleteNode);
+    node = new_node<NormLinearsNode>();
     node->set_next_edges(torch::autograd::collect_next_edges(asked));
     node->epsilon = norm.epsilon;
     const bool keeps = keeps_result && for_weights;
@@ -351,7 +351,7 @@ std::vector<at::Tensor> queries_keys_values(const at::Tensor& x_BTC, std::int64_
   };
   const bool is_own = x_BTC.is_cuda() && x_BTC.scalar_type() == at::kBFloat16;
   if (!is_own || !torch::autograd::compute_requires_grad(x_BTC)) return thirds_of(x_BTC);
-  const std::shared_ptr<ThirdsNode> node(new ThirdsNode, torch::autograd::deleteNode);
+  const NodePointer<ThirdsNode> node = new_node<ThirdsNode>();
   node->set_next_edges(torch::autograd::collect_next_edges(x_BTC));
   std::vector<at::Tensor> thirds;
   {

@@ -5,7 +5,7 @@
 #include "device/device_kernels.h"
 
 #include <ATen/core/Tensor.h>
-#include <torch/csrc/autograd/edge.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <cstdint>
 #include <memory>

@@ -6,7 +6,7 @@
 #include "trireme/model/precision.h"
 
 #include <c10/core/DeviceType.h>
-#include <torch/csrc/autograd/edge.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <vector>
 
