@@ -161,7 +161,7 @@ std::vector<std::string> Search::schedules_to_search() const {
   std::vector<std::string> names;
   if (forwards <= kFewForwards) {
     for (const schedule::NamedSchedule& named : schedule::named_schedules())
-      if (named.per_rank > 1) names.emplace_back(named.name);
+      if (named.per_rank != 1) names.emplace_back(named.name);
   } else if (forwards <= kManyForwards) {
     Seconds least(std::numeric_limits<double>::infinity());
     for (const Judged& one : log_.all()) {
