@@ -11,6 +11,7 @@ import torch
 
 _HIDDEN = (*(os.path.dirname(os.path.abspath(file)) + os.sep for file in (torch.__file__, __file__)), functools.__file__)
 _FRAMES = 4
+_LEAF_CHANGED = "leaf Variable that requires grad is being used in an in-place operation"
 
 
 class Error(RuntimeError):
@@ -40,4 +41,6 @@ def told(error: BaseException, trace: TracebackType | None) -> str:
     frames = [frame for frame in traceback.extract_tb(trace) if not os.path.abspath(frame.filename).startswith(_HIDDEN)]
     for frame in frames[-_FRAMES:]:
         lines.append(f"  {frame.filename}:{frame.lineno}, in {frame.name}: {frame.line or ''}".rstrip(": "))
+    if _LEAF_CHANGED in str(error):
+        lines.append("  a layer must not change its input or a parameter in place: write the result to a new tensor (x = x + 1, not x += 1)")
     return "\n".join(lines)

@@ -98,6 +98,7 @@ def train(
     chain: Chain | None = None,
     *,
     data: MapStyle | None = None,
+    validation: MapStyle | None = None,
     on_step: Callable[[Step], None] | None = None,
 ) -> Summary:
     """Trains a chain as the job says, on this process or, under mpirun, on the ranks that it started.
@@ -107,27 +108,35 @@ def train(
         ({"kind": "python", "file": "model.py", ...} or a built-in kind).
     data: examples by number, drawn as those of every other data set, so that runs that resume, and any number of
         ranks, see the same. None: the job's `data` section says what is read.
+    validation: examples for validation, as those of `data`. None: `data.validation_fraction` of `data`, drawn at random.
     on_step: called on rank 0 for every step in order, in bursts of `report.log_every` steps. What it raises ends the
         run.
 
     Raises InputError; DoesNotFit, where no plan is within the budgets; torch.OutOfMemoryError; KeyboardInterrupt after
-    Ctrl-C, with a checkpoint if there are some; Error for all else. What `data` or `on_step` raise comes out as it is.
+    Ctrl-C, with a checkpoint if there are some; Error for all else. What `data`, `validation` or `on_step` raise comes
+    out as it is.
     Under mpirun the error of a rank is printed and ends the processes of all.
     """
     if on_step is not None and not callable(on_step):
         raise InputError(f"on_step is a {type(on_step).__name__}, must be a function of a trireme.Step")
+    if validation is not None and data is None:
+        raise InputError("validation is given without data: the job's `data` section says what is read, and which part of it is for validation")
     given = _read(job, chain)
-    examples = None
-    if data is not None:
-        examples = Examples(data, "tokens") if chain is None else Examples(data, chain.takes, chain.context)
-        chain = chain and chain.sized(examples.example_sizes())
+    examples = None if data is None else _examples(data, chain)
+    if chain is not None and examples is not None:
+        chain = chain.sized(examples.example_sizes())
+    held_out = None if validation is None else _examples(validation, chain)
     told = None if on_step is None else lambda *figures: on_step(Step(*figures))
     with _as_it_was():
-        code, folder = _core.train(*given, _kinds(chain), examples, told)
+        code, folder = _core.train(*given, _kinds(chain), examples, held_out, told)
     if code != 0:
         raise SystemExit(code)  # the error was printed
     place = Path(folder).absolute()
     return Summary(place, _figures_in(place))
+
+
+def _examples(data: MapStyle, chain: Chain | None) -> Examples:
+    return Examples(data, "tokens") if chain is None else Examples(data, chain.takes, chain.context)
 
 
 def plan(chain: Chain | None = None, memory: str | int | None = None, *, job: Job | None = None, ranks: int = 0) -> Plan:

@@ -36,11 +36,14 @@ model::ModelRegistry registry_of(const Kinds& kinds) {
 
 /// `model`: the kind of a chain that is handed over, "" where the job names the model.
 app::GivenJob given(const std::string& job, const std::optional<std::string>& text,
-                    const std::string& model, const Kinds& kinds, const py::object& examples) {
-  app::GivenJob made{.file = job, .text = text, .kinds = registry_of(kinds), .model = model};
-  if (!examples.is_none())
-    made.examples = [object = held(examples)] { return examples_of(object); };
-  return made;
+                    const std::string& model, const Kinds& kinds) {
+  return {.file = job, .text = text, .kinds = registry_of(kinds), .model = model};
+}
+
+/// Null for None.
+std::function<std::unique_ptr<data::OwnExamples>()> reader_of(const py::object& examples) {
+  if (examples.is_none()) return {};
+  return [object = held(examples)] { return examples_of(object); };
 }
 
 /// Runs without the GIL; errors of C++ come out as those of Python.
@@ -71,9 +74,11 @@ std::function<void(const record::StepMetrics&)> step_callback(const py::object& 
 
 std::pair<int, std::string> train(const std::string& job, const std::optional<std::string>& text,
                                   const std::string& model, const Kinds& kinds,
-                                  const py::object& examples, const py::object& on_step) {
-  const app::Training training{.job = given(job, text, model, kinds, examples),
-                               .on_step = step_callback(on_step)};
+                                  const py::object& examples, const py::object& validation,
+                                  const py::object& on_step) {
+  app::Training training{.job = given(job, text, model, kinds), .on_step = step_callback(on_step)};
+  training.job.examples = reader_of(examples);
+  training.job.validation = reader_of(validation);
   const app::Trained trained = in_cpp([&] { return app::train(training); });
   return {trained.code, trained.folder};
 }
@@ -81,10 +86,8 @@ std::pair<int, std::string> train(const std::string& job, const std::optional<st
 std::string plan(const std::string& job, const std::optional<std::string>& text,
                  const std::string& model, const Kinds& kinds, int ranks,
                  const std::string& plan_file, const std::string& page) {
-  const app::Planning planning{.job = given(job, text, model, kinds, py::none()),
-                               .ranks = ranks,
-                               .plan_file = plan_file,
-                               .page = page};
+  const app::Planning planning{
+      .job = given(job, text, model, kinds), .ranks = ranks, .plan_file = plan_file, .page = page};
   return in_cpp([&] { return app::plan(planning); });
 }
 

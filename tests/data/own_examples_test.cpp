@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/data/own_examples.h"
 
+#include "support/input_error.h"
+
 #include "trireme/core/error.h"
 
 #include <ATen/ATen.h>
@@ -13,6 +15,8 @@
 
 namespace trireme::data {
 namespace {
+
+using support::input_error;
 
 const ExampleShape kTokens{.input = "tokens", .inputs = 3, .classes = 100};
 const ExampleShape kVectors{.input = "vectors", .inputs = 2, .classes = 4};
@@ -62,6 +66,30 @@ TEST(OwnExamples, AreEachDrawnOnceInAnEpochAndNeverTrainedOnIfOfTheValidationPar
   std::multiset<std::int64_t> expected;
   for (std::int64_t n = 0; n < 40; ++n) expected.insert(n);
   EXPECT_EQ(all, expected);
+}
+
+TEST(OwnExamples, OfAValidationSetOfTheirOwnAreNotTrainedOnAndNoOthersAreValidated) {
+  const auto make = [](const std::function<Example(std::int64_t)>& validated) {
+    return make_own(std::make_unique<Given>(20, three), std::make_unique<Given>(4, validated),
+                    kTokens, 1);
+  };
+  const auto from_50 = [](std::int64_t number) { return three(50 + number); };
+  const auto dataset = make(from_50);
+  ASSERT_EQ(dataset->train_examples(), 20);
+  ASSERT_EQ(dataset->validation_examples(), 4);
+
+  std::multiset<std::int64_t> all;
+  for (std::int64_t n = 0; n < 20; ++n) all.insert(n);
+  EXPECT_EQ(firsts(dataset->train(0, 20).input), all);
+  EXPECT_EQ(firsts(dataset->validation(0, 4, 4).input),
+            (std::multiset<std::int64_t>{50, 51, 52, 53}));
+  EXPECT_EQ(dataset->digest(), make(from_50)->digest());
+  EXPECT_NE(dataset->digest(), make(three)->digest());
+  EXPECT_NE(dataset->digest(), tokens(20, 0.2)->digest());
+
+  const auto wrong = make([](std::int64_t number) { return three(number < 3 ? number : 200); });
+  EXPECT_EQ(input_error([&] { wrong->validation(0, 4, 4); }),
+            "example 3 of Given has 200 in its input, must be 0 to 99: the model has 100 classes");
 }
 
 TEST(OwnExamples, AreTheSameForEveryWayToAskForThem) {

@@ -45,6 +45,21 @@ def test_all_ways_to_give_tokens_are_the_same():
     assert of_tokens(rows) == of_tokens(pairs) == of_tokens(names) == of_tokens(labelled) == of_tokens(rows.tolist())
 
 
+def test_a_validation_set_of_its_own_is_all_that_is_validated():
+    rows = torch.randint(50, (16, 9), generator=torch.Generator().manual_seed(1))
+    held_out = torch.randint(50, (4, 9), generator=torch.Generator().manual_seed(2))
+    hardly = {"validate_every": 4, "optimizer": {"kind": "sgd", "learning_rate": 1e-20}}
+    whole = {name: section for name, section in job(train=hardly).items() if name != "data"}
+    model = Words()
+    run = trireme.train(whole, trireme.Chain([model]), data=rows, validation=held_out)
+    with torch.no_grad():
+        assert run.figures["validation_loss"] == pytest.approx(model(held_out[:, :-1], held_out[:, 1:]).item(), rel=1e-5)
+    with pytest.raises(trireme.InputError, match="data.validation_fraction is of the examples to train on"):
+        trireme.train(job(), trireme.Chain([Words]), data=rows, validation=held_out)
+    with pytest.raises(trireme.InputError, match="validation is given without data"):
+        trireme.train(job(), trireme.Chain([Words], context=8), validation=held_out)
+
+
 def test_vectors_and_classes_are_inferred():
     data = [(torch.arange(6.0) + n, n % 3) for n in range(16)]
     trireme.train(job(), trireme.Chain([lambda: Mean(6, 3)], "vectors"), data=data)

@@ -272,6 +272,11 @@ def test_an_error_in_a_backward_is_told_and_leaves_nothing(give):
     assert int("3") == 3  # no error of the interpreter is left
 
 
+def test_a_parameter_changed_in_place_is_told():
+    words = refusal(lambda: Gives(lambda self, y: y + self.linear.bias.add_(1)))
+    assert "a leaf Variable that requires grad" in words and "write the result to a new tensor (x = x + 1, not x += 1)" in words
+
+
 def test_a_value_changed_in_place_is_told():
     layer = Probe(Gives(lambda self, y: y.exp().mul_(2)))
     layer.taped([torch.randn(2, 4)], SEED, [], False)

@@ -26,6 +26,8 @@ struct GivenJob {
   std::string model = {};
   /// The examples of a job whose data.kind is own, or not said; null: there are none.
   std::function<std::unique_ptr<data::OwnExamples>()> examples = {};
+  /// Those for validation; null: a part of `examples`, which must be there.
+  std::function<std::unique_ptr<data::OwnExamples>()> validation = {};
 };
 
 struct Training {

@@ -35,5 +35,9 @@ class OwnExamples {
 /// have the shape of the chain's, or a value that is not one of its classes.
 std::unique_ptr<Dataset> make_own(std::unique_ptr<OwnExamples> examples, const ExampleShape& shape,
                                   double validation_fraction, std::int64_t seed);
+/// The same with a validation set of its own: none of `examples` are for validation.
+std::unique_ptr<Dataset> make_own(std::unique_ptr<OwnExamples> examples,
+                                  std::unique_ptr<OwnExamples> validation,
+                                  const ExampleShape& shape, std::int64_t seed);
 
 }  // namespace trireme::data

@@ -59,6 +59,14 @@ class UntilStopped final : public data::OwnExamples {
   std::unique_ptr<data::OwnExamples> examples_;
 };
 
+void require_no_fraction(const config::JobSpec& job) {
+  const auto section = job.document.find("data");
+  if (section && section->find("validation_fraction"))
+    job.fail("data.validation_fraction",
+             "is of the examples to train on, but the program has a validation set of its own: "
+             "leave it out");
+}
+
 /// Micro-batches per replica of one validation: at most one pass over the validation part.
 int validation_micro_batches(const config::JobSpec& job, const data::Dataset& dataset) {
   const std::int64_t examples = dataset.validation_examples();
@@ -83,8 +91,13 @@ std::unique_ptr<data::Dataset> open_data(const config::JobSpec& job, const model
   if (is_own) {
     data::ExampleShape shape = shape_of(model);
     shape.takes_masks = profile::may_be_masked(job, model);
-    return data::make_own(std::make_unique<UntilStopped>(given.examples()), shape,
-                          job.data.validation_fraction, job.train.seed);
+    auto examples = std::make_unique<UntilStopped>(given.examples());
+    if (!given.validation)
+      return data::make_own(std::move(examples), shape, job.data.validation_fraction,
+                            job.train.seed);
+    require_no_fraction(job);
+    return data::make_own(std::move(examples), std::make_unique<UntilStopped>(given.validation()),
+                          shape, job.train.seed);
   }
   try {
     return data::open_dataset(job.data, shape_of(model), job.train.seed);
