@@ -68,4 +68,5 @@ if __name__ == "__main__":
         "report": {"directory": "runs/train_gpt"},
     }
     run = trireme.train(job, chain, data=Text(__file__))
-    print(f"loss {run.losses[0]:.2f} -> {run.losses[-1]:.2f}; page: {run.folder / 'report.html'}")
+    if trireme.is_main_process():
+        print(f"loss {run.losses[0]:.2f} -> {run.losses[-1]:.2f}; page: {run.folder / 'report.html'}")
