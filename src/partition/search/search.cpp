@@ -162,7 +162,7 @@ std::vector<std::string> Search::schedules_to_search() const {
   if (forwards <= kFewForwards) {
     for (const schedule::NamedSchedule& named : schedule::named_schedules())
       if (named.per_rank != 1) names.emplace_back(named.name);
-  } else if (forwards <= kManyForwards) {
+  } else if (forwards <= kManyForwards && has_places(question_)) {  // else there is no offload
     Seconds least(std::numeric_limits<double>::infinity());
     for (const Judged& one : log_.all()) {
       if (one.plan() == nullptr || !kChunks.is_used(one)) continue;
