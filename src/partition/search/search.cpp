@@ -7,6 +7,7 @@
 #include "axes/split_backward.h"
 #include "judge/judge.h"
 #include "memory/offload.h"
+#include "stage/stage_policy.h"
 #include "values/effort.h"
 #include "values/parallel_for.h"
 
@@ -14,7 +15,6 @@
 #include "trireme/schedule/named.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 namespace trireme::partition {
@@ -163,7 +163,7 @@ std::vector<std::string> Search::schedules_to_search() const {
     for (const schedule::NamedSchedule& named : schedule::named_schedules())
       if (named.per_rank != 1) names.emplace_back(named.name);
   } else if (forwards <= kManyForwards && has_places(question_)) {  // else there is no offload
-    Seconds least(std::numeric_limits<double>::infinity());
+    Seconds least = kNever;
     for (const Judged& one : log_.all()) {
       if (one.plan() == nullptr || !kChunks.is_used(one)) continue;
       for (const auto& [name, step] : named_steps(*one.plan())) {
