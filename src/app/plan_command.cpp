@@ -10,6 +10,7 @@
 #include "trade_off_command.h"
 #include "why.h"
 
+#include "trireme/chain/layer_range.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/core/visible.h"
@@ -212,8 +213,9 @@ chain::Platform read_platform(const PlanArguments& arguments) {
     throw InputError(concat(arguments.platform, ": has ", platform.ranks.size(), " ranks, but ",
                             arguments.ranks > 0 ? "--ranks" : "--stages", " is ", stages));
   if (platform.ranks.size() == stages) return platform;
-  std::cerr << "planning for rank 0" << (stages > 1 ? concat("..", stages - 1) : "") << " of the "
-            << platform.ranks.size() << " in " << visible(arguments.platform) << "\n";
+  std::cerr << "planning for " << (stages > 1 ? "ranks " : "rank ")
+            << range_text(0, arguments.stages - 1) << " of the " << platform.ranks.size() << " in "
+            << visible(arguments.platform) << "\n";
   return chain::first_ranks(std::move(platform), arguments.stages);
 }
 
@@ -320,8 +322,9 @@ int give_up(const PlanArguments& arguments, const Question& question, const plan
             << (open ? "nothing fits" : concat(arguments.solver, " does not fit")) << "; "
             << report::least_budget_text(why.least_budget, is_exact);
   if (arguments.stages > 1)
-    std::cerr << "; the tightest stage, layers " << why.first_layer << ".." << why.last_layer
-              << " on rank " << why.rank << ", needs " << report::exact_text(why.needed);
+    std::cerr << "; the tightest stage, "
+              << layers_text(chain::LayerRange{why.first_layer, why.last_layer}) << " on rank "
+              << why.rank << ", needs " << report::exact_text(why.needed);
   if (!why.where.empty()) std::cerr << ": " << why.where;
   std::cerr << ". Give " << ways_out(question, why) << "\n";
   if (arguments.solver == "all") return kInfeasible;

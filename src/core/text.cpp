@@ -57,6 +57,10 @@ std::string count_of(std::int64_t number, std::string_view noun) {
   return concat(number, " ", noun, noun.ends_with('s') || noun.ends_with("ch") ? "es" : "s");
 }
 
+std::string range_text(std::int64_t first, std::int64_t last) {
+  return first == last ? concat(first) : concat(first, "..", last);
+}
+
 std::string enumerated(std::span<const std::string> parts) {
   if (parts.size() < 2) return join(parts, "");
   return concat(join(parts.first(parts.size() - 1), ", "), " and ", parts.back());

@@ -184,6 +184,7 @@ void require_chunks(const Question& question) {
     throw InputError(
         concat(key, ": is not combined with the schedule ", named->name, "; ", remedy));
   };
+  if (question.solver == "madpipe") refuse("solver 'madpipe'", "use 'joint', or 1f1b");
   if (question.cut) refuse("cut", "leave it out, or use 1f1b");
   if (!question.in_flight.empty()) refuse("in_flight", "leave it out, or use 1f1b");
   if (question.group.value_or(1) > 1) refuse("group", "use 1, or 1f1b");

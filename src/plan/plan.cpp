@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/plan/plan.h"
 
+#include "trireme/chain/layer_range.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/program/generate.h"
@@ -50,10 +51,11 @@ void require_state(const Plan& plan, const chain::Chain& chain) {
     const Bytes state =
         chain::optimizer_bytes(chain, stage.program.first_layer, stage.program.last_layer);
     if (stage.offloaded_optimizer > state)
-      throw InputError(
-          concat("stage ", k, ", optimizer_away_bytes: found ", stage.offloaded_optimizer.count(),
-                 ", but the optimizer's state of layers ", stage.program.first_layer, "..",
-                 stage.program.last_layer, " is ", state.count(), " bytes; use that or less"));
+      throw InputError(concat(
+          "stage ", k, ", optimizer_away_bytes: found ", stage.offloaded_optimizer.count(),
+          ", but the optimizer's state of ",
+          layers_text(chain::LayerRange{stage.program.first_layer, stage.program.last_layer}),
+          " is ", state.count(), " bytes; use that or less"));
     for (const int layer : stage.streamed)
       if (chain.layer(layer).may_leave().all() == Bytes(0))
         throw InputError(

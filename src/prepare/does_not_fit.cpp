@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/prepare/does_not_fit.h"
 
+#include "trireme/chain/layer_range.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/io/sizes.h"
@@ -84,8 +85,9 @@ std::string device_text(const config::JobSpec& job, const Misfit& misfit,
   if (least != why.least_budget)
     text += concat(", of which plans get ", to_text(why.least_budget),
                    ": the rest is for workspaces and gaps between tensors");
-  text += concat("; rank ", why.rank, " with layers ", why.first_layer, "..", why.last_layer,
-                 " needs that", why.where.empty() ? "" : concat(": ", why.where));
+  text += concat("; rank ", why.rank, " with ",
+                 layers_text(chain::LayerRange{why.first_layer, why.last_layer}), " needs that",
+                 why.where.empty() ? "" : concat(": ", why.where));
   std::vector<std::string> ways = other_ways(why);
   const std::string larger = larger_budget(job, why, device);
   if (!larger.empty()) ways.insert(ways.begin(), larger);
@@ -104,10 +106,11 @@ std::string offload_tier_text(const config::JobSpec& job, const plan::Infeasible
   const std::string key = has_disk_alone ? "memory.disk_budget" : kHost;
   const Bytes there = has_disk_alone ? offload.disk : offload.host;
   const std::string text =
-      concat("is ", to_text(there), ", in which ", asker(job), "; rank ", why.rank, " with layers ",
-             why.first_layer, "..", why.last_layer, " has ", report::exact_text(why.needed),
-             " in its offload tier, which has ", report::exact_text(why.available), ". Give ", key,
-             ": ", io::size_of_at_least(there + why.needed - why.available),
+      concat("is ", to_text(there), ", in which ", asker(job), "; rank ", why.rank, " with ",
+             layers_text(chain::LayerRange{why.first_layer, why.last_layer}), " has ",
+             report::exact_text(why.needed), " in its offload tier, which has ",
+             report::exact_text(why.available), ". Give ", key, ": ",
+             io::size_of_at_least(there + why.needed - why.available),
              ", or no plan.file, for a plan that needs less");
   return at_key(job, key, text);
 }

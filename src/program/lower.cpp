@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "receives.h"
 
+#include "trireme/chain/layer_range.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/program/generate.h"
@@ -96,7 +97,7 @@ void require_sound(const Lowering& lowering) {
       throw InputError(concat("stage ", k, " begins with layer ", stage.first_layer, ", must be ",
                               next, ": stages follow one another without gaps"));
     if (stage.last_layer < stage.first_layer)
-      throw InputError(concat("stage ", k, " has the layers ", stage.first_layer, "..",
+      throw InputError(concat("stage ", k, " has layers ", stage.first_layer, "..",
                               stage.last_layer, ", must have at least one"));
     if (!lowering.placement.empty() && lowering.placement[k] < 0)
       throw InputError(concat("stage ", k, " is on rank ", lowering.placement[k]));
@@ -112,9 +113,11 @@ void require_sound(const Lowering& lowering) {
 void require_sound(const Mix& mix, const StageProgram& stage, std::size_t k) {
   for (const StageProgram& other : mix.others) {
     if (other.first_layer != stage.first_layer || other.last_layer != stage.last_layer)
-      throw InputError(concat("stage ", k, " mixes programs of the layers ", stage.first_layer,
-                              "..", stage.last_layer, " and ", other.first_layer, "..",
-                              other.last_layer, ": must be of the same layers"));
+      throw InputError(concat("stage ", k, " mixes programs of ",
+                              layers_text(chain::LayerRange{stage.first_layer, stage.last_layer}),
+                              " and ",
+                              layers_text(chain::LayerRange{other.first_layer, other.last_layer}),
+                              ": must be of the same layers"));
   }
   for (const int number : mix.cycle) {
     if (number < 0 || std::cmp_greater(number, mix.others.size()))

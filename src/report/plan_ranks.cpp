@@ -22,7 +22,7 @@ std::string layers_of(const plan::Plan& plan, int rank) {
   std::vector<std::string> parts;
   for (const plan::StagePlan& stage : plan.stages) {
     if (stage.rank == rank)
-      parts.push_back(concat(stage.program.first_layer, "..", stage.program.last_layer));
+      parts.push_back(range_text(stage.program.first_layer, stage.program.last_layer));
   }
   return join(parts, " ");
 }

@@ -134,7 +134,7 @@ std::vector<std::vector<std::string>> stage_rows(const plan::Plan& plan) {
   for (std::size_t k = 0; k < plan.stages.size(); ++k) {
     const plan::StagePlan& stage = plan.stages[k];
     rows.push_back({concat(k + 1), concat(stage.rank),
-                    concat(stage.program.first_layer, "..", stage.program.last_layer),
+                    range_text(stage.program.first_layer, stage.program.last_layer),
                     concat(in_flight[k]), time_text(stage.predicted.forward),
                     time_text(stage.predicted.backward), to_text(stage.static_bytes),
                     to_text(stage.predicted.kept), to_text(stage.predicted.offloaded),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/report/text.h"
 
+#include "trireme/chain/layer_range.h"
 #include "trireme/core/text.h"
 
 #include <algorithm>
@@ -70,7 +71,7 @@ std::string actions_text(const std::vector<Action>& actions) {
     const std::size_t run = run_length(actions, i);
     const std::string_view op = program::name(actions[i].op);
     if (run >= kWorthFolding) {
-      parts.push_back(concat(op, " ", actions[i].layer, "..", actions[i + run - 1].layer));
+      parts.push_back(concat(op, " ", range_text(actions[i].layer, actions[i + run - 1].layer)));
       i += run;
     } else {
       parts.push_back(concat(op, " ", actions[i].layer));
@@ -211,9 +212,9 @@ std::string stage_text(const plan::Plan& plan, std::size_t k, const simulate::Ra
   std::string text;
   const bool has_chunks = schedule::shares_ranks(plan::placement(plan));
   if (in_flight > 1 || plan.stages.size() > 1)
-    text += concat("\n", has_chunks ? concat("chunk ", k) : "stage", " on rank ", stage.rank,
-                   ": layers ", program.first_layer, "..", program.last_layer, ", ", in_flight,
-                   plan.group > 1 ? concat(" groups of ", plan.group) : "", " in flight",
+    text += concat("\n", has_chunks ? concat("chunk ", k) : "stage", " on rank ", stage.rank, ": ",
+                   layers_text(chain::LayerRange{program.first_layer, program.last_layer}), ", ",
+                   in_flight, plan.group > 1 ? concat(" groups of ", plan.group) : "", " in flight",
                    deferred ? concat(", split backward, weight gradients deferred by ",
                                      count_of(*deferred, "pass"))
                             : "",

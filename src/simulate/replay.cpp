@@ -4,6 +4,7 @@
 
 #include "execution.h"
 
+#include "trireme/chain/layer_range.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 
@@ -42,8 +43,8 @@ Replay replay(const chain::Chain& chain, const StageProgram& program, const Copy
   const int first = program.first_layer;
   const int last = program.last_layer;
   if (first < 1 || last < first || last > chain.length())
-    throw InputError(
-        concat("a program of the layers ", first, "..", last, " for a chain of ", chain.length()));
+    throw InputError(concat("a program of ", layers_text(chain::LayerRange{first, last}),
+                            " for a chain of ", chain.length()));
   Execution execution(chain, {.scope = {first, last, true}, .lanes = lanes, .clocks = clocks});
   const auto must = [&](Op op, int layer, std::size_t index) {
     const auto fault = execution.run({op, layer, 0}, index);

@@ -212,7 +212,7 @@ TEST(PlanStages, PutsMoreLayersOnFasterRanks) {
 
   const json plan = json::parse(result.out);
   EXPECT_EQ(plan["stages"][0]["layers"], json({1, 2}));
-  EXPECT_THAT(result.errors, HasSubstr("planning for rank 0..1 of the 3"));
+  EXPECT_THAT(result.errors, HasSubstr("planning for ranks 0..1 of the 3"));
 }
 
 TEST(PlanStages, ExitsWith3AndSaysWhatIsLacking) {

@@ -102,7 +102,7 @@ TEST(SimulateCommand, PrintsATableOfRanksAndTheirPeaks) {
   EXPECT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_THAT(result.out, HasSubstr("step      12.0 s"));
   EXPECT_THAT(result.out, HasSubstr("bubble    25.0 %"));
-  EXPECT_THAT(result.out, testing::ContainsRegex("\n +0 +1\\.\\.1 +9\\.00 s"));
+  EXPECT_THAT(result.out, testing::ContainsRegex("\n +0 +1 +9\\.00 s"));
   // Two micro-batches in flight: two tapes of 20, two inputs of 1, a gradient of 10.
   EXPECT_THAT(result.out, HasSubstr("peak of rank 0: 52 B"));
   EXPECT_THAT(result.out, HasSubstr("40 B  tape 1 of 2 micro-batches"));

@@ -4,6 +4,7 @@
 #include "chain/reading.h"
 #include "support/temporary_folder.h"
 
+#include "trireme/chain/layer_range.h"
 #include "trireme/core/text.h"
 #include "trireme/io/file.h"
 
@@ -47,6 +48,11 @@ TEST(Chain, NumbersItsLayersFromOne) {
   EXPECT_EQ(chain.layer(2).name, "b");
   EXPECT_EQ(chain.output(0), Bytes(9));
   EXPECT_EQ(chain.output(2), Bytes(2));
+}
+
+TEST(LayersText, NamesOneLayerOrARange) {
+  EXPECT_EQ(layers_text({3, 5}), "layers 3..5");
+  EXPECT_EQ(layers_text({3, 3}), "layer 3");
 }
 
 TEST(ReadChain, ReadsEveryField) {

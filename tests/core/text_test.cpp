@@ -34,6 +34,11 @@ TEST(Enumerated, EndsWithAnAnd) {
   EXPECT_EQ(of({"a", "b", "c"}), "a, b and c");
 }
 
+TEST(RangeText, IsOneNumberWhereBothEndsAreTheSame) {
+  EXPECT_EQ(range_text(3, 5), "3..5");
+  EXPECT_EQ(range_text(3, 3), "3");
+}
+
 TEST(Split, KeepsEmptyPieces) {
   EXPECT_EQ(split("a.b", '.'), (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(split(".a.", '.'), (std::vector<std::string>{"", "a", ""}));

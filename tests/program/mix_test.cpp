@@ -42,7 +42,7 @@ TEST(Mix, IsRefusedWhereItIsNotOfTheStage) {
   EXPECT_EQ(refusal(lowering), "mixed programs of 1 stages, must be of 2 (or none)");
   lowering.mixes = {{}, {.others = {keep_all(1, 2)}, .cycle = {1}}};
   EXPECT_EQ(refusal(lowering),
-            "stage 1 mixes programs of the layers 2..2 and 1..2: must be of the same layers");
+            "stage 1 mixes programs of layer 2 and layers 1..2: must be of the same layers");
   lowering.mixes = {{.others = {keep_all(1, 1)}, .cycle = {0, 2}}, {}};
   EXPECT_EQ(refusal(lowering), "stage 0 has program 2 in its cycle, must be 0 to 1");
 }

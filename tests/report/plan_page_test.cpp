@@ -122,7 +122,7 @@ TEST(PlanPage, DrawsAPipelineWithAStageTable) {
   EXPECT_EQ(count_of(page, ">rank 1</text>"), 1);
   EXPECT_THAT(page, HasSubstr("<h2>Stages, as planned"));
   EXPECT_THAT(page, HasSubstr("<td class=\"right\">2</td><td class=\"right\">1</td>"
-                              "<td class=\"right\">2..2</td><td class=\"right\">1</td>"));
+                              "<td class=\"right\">2</td><td class=\"right\">1</td>"));
 }
 
 TEST(PlanPage, LeavesThePipelineOutOnOneRank) {

@@ -361,7 +361,7 @@ TEST(RunPage, PutsReplicasBesideTheOneThatWasPredicted) {
 
   EXPECT_EQ(count_of(page, "class=\"predicted\"><title>predicted"), 4);
   EXPECT_EQ(count_of(page, ">rank 3</text>"), 1);
-  EXPECT_THAT(page, HasSubstr("<td class=\"right\">3</td><td class=\"right\">2..2</td>"
+  EXPECT_THAT(page, HasSubstr("<td class=\"right\">3</td><td class=\"right\">2</td>"
                               "<td class=\"right\">61 B</td>"));
 }
 

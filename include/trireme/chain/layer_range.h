@@ -3,6 +3,7 @@
 #pragma once
 
 #include <compare>
+#include <string>
 
 namespace trireme::chain {
 
@@ -14,5 +15,8 @@ struct LayerRange {
   constexpr int size() const { return last - first + 1; }
   constexpr auto operator<=>(const LayerRange&) const = default;
 };
+
+/// "layers 3..5", or "layer 3" for one.
+std::string layers_text(LayerRange range);
 
 }  // namespace trireme::chain

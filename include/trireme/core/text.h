@@ -25,6 +25,8 @@ std::string concat(const Parts&... parts) {
 
 /// "1 rank", "3 ranks", "2 passes", "2 batches".
 std::string count_of(std::int64_t number, std::string_view noun);
+/// "3..5", or "3" where both are the same.
+std::string range_text(std::int64_t first, std::int64_t last);
 std::string join(std::span<const std::string> parts, std::string_view separator);
 /// "a", "a and b", "a, b and c"; "" without parts.
 std::string enumerated(std::span<const std::string> parts);

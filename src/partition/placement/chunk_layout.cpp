@@ -230,7 +230,7 @@ plan::Infeasible ChunkLayout::lack(const std::vector<int>& in_flight) const {
     for (int chunk = 0; chunk < chunks(); ++chunk) {
       if (std::cmp_not_equal(placement_[at(chunk)], rank)) continue;
       const int count = in_flight[at(chunk)];
-      runs.push_back(concat(layers(chunk).first, "..", layers(chunk).last));
+      runs.push_back(range_text(layers(chunk).first, layers(chunk).last));
       const Bytes least = options_.least_memory(layers(chunk), count);
       const Prepared* const leanest =
           options_.fastest(layers(chunk), least, count, StageOptions::How::kQuick);

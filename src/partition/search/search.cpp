@@ -15,6 +15,7 @@
 #include "trireme/schedule/named.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 namespace trireme::partition {
@@ -27,6 +28,8 @@ constexpr double kAmongFastest = 1.25;
 /// Forwards of layers in a step up to which every named schedule is searched by itself, which takes
 /// seconds at most, and up to which the fastest one is.
 constexpr int kFewForwards = 1'000, kManyForwards = 8'000;
+/// and those within this factor of it.
+constexpr double kAmongNamed = 1.01;
 
 void add_alternative(plan::Alternative other, plan::Plan& plan) {
   const auto is_same = [&](const plan::Alternative& one) { return one.policy == other.policy; };
@@ -163,15 +166,18 @@ std::vector<std::string> Search::schedules_to_search() const {
     for (const schedule::NamedSchedule& named : schedule::named_schedules())
       if (named.per_rank != 1) names.emplace_back(named.name);
   } else if (forwards <= kManyForwards && has_places(question_)) {  // else there is no offload
+    std::map<std::string, Seconds> steps;
     Seconds least = kNever;
     for (const Judged& one : log_.all()) {
       if (one.plan() == nullptr || !kChunks.is_used(one)) continue;
       for (const auto& [name, step] : named_steps(*one.plan())) {
-        if (step >= least) continue;
-        least = step;
-        names = {name};
+        least = std::min(least, step);
+        const auto known = steps.emplace(name, step).first;
+        known->second = std::min(known->second, step);
       }
     }
+    for (const auto& [name, step] : steps)
+      if (step <= least * kAmongNamed) names.push_back(name);
   }
   return names;
 }
@@ -199,7 +205,6 @@ void Search::search_named() {
     searched.chunks = kSearchedChunks;
     judge({std::move(searched)});
   }
-  if (!kChunks.is_used(*before)) keep_gain(kChunks, *before);
 }
 
 void Search::judge(std::vector<Choices> choices) {

@@ -48,7 +48,7 @@ class Search {
   /// it is.
   bool keep_gain(const Axis& axis, const Judged& before);
   /// Named schedules with several chunks that are worth a search by themselves: all for a small
-  /// question, the fastest so far for a larger one.
+  /// question, those near the fastest so far for a larger one.
   std::vector<std::string> schedules_to_search() const;
   /// Searches these as if each were asked for: leaving the schedule open should not make the step
   /// longer.
