@@ -109,7 +109,8 @@ std::string rounded(double value) {
   return to_text(std::round(value * 1e4) / 1e4);
 }
 
-/// Platforms whose first ranks, up to four, are unlike those of the platforms before.
+/// Platforms whose first ranks, up to four, are unlike those of the platforms before but for
+/// energy.
 std::vector<std::pair<std::string, chain::Platform>> small_platforms(
     const std::filesystem::path& folder) {
   std::vector<std::pair<std::string, chain::Platform>> platforms;
@@ -118,6 +119,11 @@ std::vector<std::pair<std::string, chain::Platform>> small_platforms(
     if (whole.ranks.size() < 2) continue;  // a small device, for graphs
     chain::Platform few =
         chain::first_ranks(whole, std::min(4, static_cast<int>(whole.ranks.size())));
+    for (chain::RankSpec& rank : few.ranks) {
+      rank.power = {};
+      rank.flops_energy = {};
+      rank.clocks.clear();
+    }
     const bool is_new = std::ranges::none_of(
         platforms, [&](const auto& other) { return to_yaml(other.second) == to_yaml(few); });
     if (is_new) platforms.emplace_back(file.stem().string(), std::move(few));

@@ -391,7 +391,8 @@ CLI::App& add_check(CLI::App& app, CheckArguments& arguments) {
 std::string in_words_of_options(const CLI::App& app, const InputError& error) {
   const std::string words = shown_words(error);
   if (!app.got_subcommand("plan")) return words;
-  for (const char* const part : {"cut", "group", "ranks", "slots", "stages", "updates"}) {
+  for (const char* const part :
+       {"cut", "group", "ranks", "schedule", "slots", "stages", "updates"}) {
     const std::string option = concat("--", part);
     if (words.starts_with(concat(part, ":")) && app.get_subcommand("plan")->count(option) > 0)
       return "--" + words;

@@ -241,6 +241,8 @@ void require_updates(const Plan& plan, const chain::Chain& chain) {
     throw InputError(
         concat("updates: found '", program::name(plan.updates), "', but ", why, "; use 'at_end'"));
   };
+  if (std::ranges::all_of(numbers_of_stages(plan), [](int number) { return number > 1; }))
+    refuse("every rank has several chunks, whose layers are updated at the end of a step");
   if (plan.updates == program::UpdatePlace::kInBackward && plan.replicas > 1)
     refuse(concat(plan.replicas, " replicas reduce their gradients after the last backward"));
   const std::vector<chain::OffloadWeights> streamed = streamed_weights(plan, chain);

@@ -41,11 +41,12 @@ void read_order(const io::Node& node, const std::vector<OldPasses>& old,
   schedule::Order order;
   // At most three passes of each stage and micro-batch: F, I, W.
   const auto most = static_cast<std::int64_t>(plan.stages.size()) * groups_of(plan) * 3;
+  std::vector<std::string> ranks;
+  for (const io::Node& rank : node.list()) ranks.push_back(rank.text());
   try {
-    for (const io::Node& rank : node.list()) {
+    for (const std::string& passes : ranks)
       order.push_back(schedule::parse_passes(
-          rank.text(), static_cast<int>(std::min<std::int64_t>(most, kMaxActions))));
-    }
+          passes, static_cast<int>(std::min<std::int64_t>(most, kMaxActions))));
     schedule::require_sound(order, placement(plan));
   } catch (const InputError& error) {
     node.fail(concat("is not an order of passes of these stages: ", error.what()));

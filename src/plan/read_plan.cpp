@@ -142,6 +142,7 @@ std::vector<StagePlan> read_stages(const io::Node& node, std::vector<OldPasses>&
   });
 
   std::vector<StagePlan> stages;
+  std::map<int, Bytes> budgets;
   int next = 1;
   Bytes fixed;
   for (auto& [stage, old, place] : unsorted) {
@@ -160,6 +161,11 @@ std::vector<StagePlan> read_stages(const io::Node& node, std::vector<OldPasses>&
     if (stage.rank >= chain::kMaxRanks)
       place.fail(concat("is stage ", stages.size(), " on a rank of its own, there are at most ",
                         chain::kMaxRanks));
+    const Bytes budget = budgets.emplace(stage.rank, stage.budget).first->second;
+    if (budget != stage.budget)
+      place.fail(concat("has budget_bytes ", stage.budget.count(), ", but other layers of rank ",
+                        stage.rank, " have ", budget.count(),
+                        ": a rank has one budget, give the same to all"));
     old_passes.push_back(std::move(old));
     stages.push_back(std::move(stage));
   }

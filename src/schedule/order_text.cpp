@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/core/visible.h"
 #include "trireme/schedule/order.h"
 
 #include <algorithm>
@@ -125,14 +126,15 @@ Pass parse_pass(std::string_view word) {
   const std::size_t letter = word.empty() ? word.npos : kLetters.find(word.front());
   const auto chunk = word.empty() ? std::nullopt : whole(word.substr(1));
   if (letter == kLetters.npos || !chunk)
-    throw InputError(concat("found '", word.substr(0, kShown),
+    throw InputError(concat("found '", visible(word.substr(0, kShown)),
                             "', but a pass is F, B, I or W with the number of its chunk, as in "
                             "'F0' or 'W3'"));
   return {.kind = static_cast<Pass::Kind>(letter), .chunk = *chunk};
 }
 
 void refuse(std::string_view word, int most) {
-  throw InputError(concat("found '", word.substr(0, kShown), word.size() > kShown ? "..." : "",
+  throw InputError(concat("found '", visible(word.substr(0, kShown)),
+                          word.size() > kShown ? "..." : "",
                           "', must be passes such as 'F0', with a star and how often they are "
                           "repeated (1 to ",
                           most, ") as in 'F0*2' or '(F0 B0)*3'"));

@@ -42,7 +42,7 @@ Order zb_v(int ranks, int micro_batches) {
 
 Order dualpipe_v(int ranks, int micro_batches) {
   if (micro_batches < 2 * ranks)
-    throw InputError(concat("dualpipe-v on ", ranks, " ranks needs at least ", 2 * ranks,
+    throw InputError(concat("schedule: dualpipe-v on ", ranks, " ranks needs at least ", 2 * ranks,
                             " micro-batches, found ", micro_batches,
                             "; take more, or zb-v, which runs any number"));
   Order order;

@@ -158,6 +158,10 @@ TEST(UpdatesOfAPlan, AreAtTheEndOnRanksWithSeveralStages) {
   of.plan.weights_at_once = 1;
   EXPECT_NO_THROW(require_state(of.plan, of.chain));
   EXPECT_EQ(updated_layers(of.plan), (std::vector<std::vector<int>>{{}, {2, 3}}));
+  of.plan.stages[1].rank = 0;
+  EXPECT_EQ(of.refusal(),
+            "updates: found 'in_backward', but every rank has several chunks, whose layers are "
+            "updated at the end of a step; use 'at_end'");
 }
 
 }  // namespace

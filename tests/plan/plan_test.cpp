@@ -13,6 +13,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <random>
 #include <string>
 #include <vector>
@@ -197,10 +198,12 @@ TEST(ReadPlan, GivesBackRandomPlans) {
     plan.micro_batches = static_cast<int>(1 + random() % 50);
     plan.step = time();
     plan.stages.clear();
+    const std::array budgets{size(), size(), size(), size()};
     int next = 1;
     for (std::size_t k = 1 + random() % 4; k > 0; --k) {
-      StagePlan stage{static_cast<int>(random() % 4),
-                      size(),
+      const std::size_t rank = random() % budgets.size();
+      StagePlan stage{static_cast<int>(rank),
+                      budgets[rank],
                       size(),
                       {},
                       {time(), time(), size(), size(), size()}};

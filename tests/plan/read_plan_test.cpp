@@ -148,6 +148,10 @@ TEST(ReadPlan, RefusesAnOrderThatIsNotOfItsStages) {
   EXPECT_THAT(refused(", \"order\": [\"F0*2 B0*2\", \"F1*2 B1*2\"]"),
               HasSubstr("order is for 2 micro-batches or groups of them, must be for 3"));
   EXPECT_THAT(refused(", \"order\": [\"F0*9 B0*10\", \"\"]"), HasSubstr("more than 18 passes"));
+  EXPECT_THAT(refused(", \"order\": [\"F0\\u0000\", \"F1\"]"),
+              HasSubstr("found 'F0\\u0000', but a pass is F, B, I or W"));
+  EXPECT_THAT(refused(", \"order\": [[3], \"F1\"]"),
+              testing::EndsWith("p.json:5: order[0] is a list, must be text"));
   EXPECT_THAT(refused(", \"order\": [], \"turns\": []"),
               HasSubstr("turns stands beside `order`, which says it all: leave it out"));
 }
@@ -211,6 +215,16 @@ TEST(ReadPlan, RefusesABrokenHead) {
        "predicted, "
        "stages, order, turns, alternatives)"}};
   for (const auto& [text, message] : table) EXPECT_EQ(refusal(text), "p.json:" + message);
+}
+
+TEST(ReadPlan, RefusesTwoBudgetsOfARank) {
+  const std::string text =
+      on_two_ranks({"\"rank\": 0, \"budget_bytes\": 5", "\"rank\": 1, \"budget_bytes\": 7",
+                    "\"rank\": 0, \"budget_bytes\": 6"},
+                   "");
+  EXPECT_THAT(refusal(text),
+              testing::HasSubstr("stages[2] has budget_bytes 6, but other layers of rank 0 have 5: "
+                                 "a rank has one budget, give the same to all"));
 }
 
 TEST(ReadPlan, RefusesABrokenStage) {

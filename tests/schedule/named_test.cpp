@@ -281,7 +281,8 @@ TEST(NamedSchedules, SplitBackwardsAsTheTableSays) {
 
 TEST(NamedSchedules, SayWhichNumbersTheyNeed) {
   EXPECT_EQ(refusal("dualpipe-v", {4, 2, 7}),
-            "dualpipe-v on 4 ranks needs at least 8 micro-batches, found 7; take more, or zb-v, "
+            "schedule: dualpipe-v on 4 ranks needs at least 8 micro-batches, found 7; take more, "
+            "or zb-v, "
             "which runs any number");
   EXPECT_EQ(refusal("interleaved", {4, 1, 8}),
             "interleaved with 1 chunks on a rank, must be at least 2; with one, take 1f1b");

@@ -176,10 +176,12 @@ bool ChunkLayout::can_offload() const {
 }
 
 std::optional<ChunkLayout::Programs> ChunkLayout::programs(const schedule::Order& order,
-                                                           StageOptions::How how, Offload offload) {
+                                                           StageOptions::How how, Offload offload,
+                                                           const std::vector<Bytes>& less) {
   Programs found(cut_.size(), nullptr);
   for (std::size_t rank = 0; rank < order.size(); ++rank)
-    if (!add_programs(rank, order[rank], how, offload, found)) return std::nullopt;
+    if (!add_programs(rank, order[rank], how, offload, memory_[rank] - less[rank], found))
+      return std::nullopt;
   return found;
 }
 
@@ -193,7 +195,8 @@ bool ChunkLayout::leaves_what_is_shared(int chunk, const program::StageProgram& 
 }
 
 bool ChunkLayout::add_programs(std::size_t rank, const std::vector<schedule::Pass>& passes,
-                               StageOptions::How how, Offload offload, Programs& found) {
+                               StageOptions::How how, Offload offload, Bytes memory,
+                               Programs& found) {
   std::vector<int> of_rank;
   for (int chunk = 0; chunk < chunks(); ++chunk)
     if (std::cmp_equal(placement_[at(chunk)], rank)) of_rank.push_back(chunk);
@@ -205,15 +208,14 @@ bool ChunkLayout::add_programs(std::size_t rank, const std::vector<schedule::Pas
     int count = 1;
     for (const Counts& counts : most) count = std::max(count, counts[i]);
     std::vector<const Prepared*>& some = choices.emplace_back();
-    for (const Prepared& one : options_.several(layers(of_rank[i]), memory_[rank], count, how))
+    for (const Prepared& one : options_.several(layers(of_rank[i]), memory, count, how))
       some.push_back(&one);
     if (link)
-      for (const Prepared& one :
-           options_.several(layers(of_rank[i]), memory_[rank], count, how, link))
+      for (const Prepared& one : options_.several(layers(of_rank[i]), memory, count, how, link))
         if (leaves_what_is_shared(of_rank[i], one.program)) some.push_back(&one);
     if (some.empty()) return false;
   }
-  const std::vector<const Prepared*> best = least_time(choices, most, {memory_[rank], link});
+  const std::vector<const Prepared*> best = least_time(choices, most, {memory, link});
   if (best.empty()) return false;
   for (std::size_t i = 0; i < of_rank.size(); ++i) found[at(of_rank[i])] = best[i];
   return true;
@@ -251,7 +253,7 @@ plan::Infeasible ChunkLayout::lack(const std::vector<int>& in_flight) const {
             .available = budget,
             .least_budget = budget + lack,
             .where = concat("its layers ", enumerated(runs),
-                            ", of which as little as possible is kept")};
+                            " together, with the programs that need least")};
   }
   return most;
 }

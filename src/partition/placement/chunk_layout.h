@@ -34,11 +34,12 @@ class ChunkLayout {
   /// Whether that makes a difference.
   bool can_offload() const;
   /// The programs with which each rank takes the least time for a micro-batch of each of its chunks
-  /// and has room for all that the order holds at once; empty if there are none.
+  /// and has room for all that the order holds at once; empty if there are none. `less`, here and
+  /// below: bytes that each rank is to leave free.
   std::optional<Programs> programs(const schedule::Order& order, StageOptions::How how,
-                                   Offload offload);
+                                   Offload offload, const std::vector<Bytes>& less);
 
-  /// What an order of passes must know; `less`: bytes that each rank is to leave free.
+  /// What an order of passes must know.
   schedule::Workload workload(const Programs& programs, const std::vector<Bytes>& less) const;
   /// By chunk, whether its backward is to be split.
   std::vector<bool> split(const Programs& programs) const;
@@ -66,9 +67,9 @@ class ChunkLayout {
   Seconds weights_of(const Prepared& prepared, int chunk) const;
   /// Whether the chunk's program offloads nothing that a neighbouring chunk of its rank holds, too.
   bool leaves_what_is_shared(int chunk, const program::StageProgram& program) const;
-  /// Adds the least programs of a rank's chunks to `found`; false if there are none.
+  /// Adds the least programs of a rank's chunks in `memory` to `found`; false if there are none.
   bool add_programs(std::size_t rank, const std::vector<schedule::Pass>& passes,
-                    StageOptions::How how, Offload offload, Programs& found);
+                    StageOptions::How how, Offload offload, Bytes memory, Programs& found);
 
   const StageRoom& room_;
   StageOptions& options_;

@@ -208,7 +208,7 @@ class Searched {
       const auto order = schedule::search(kept, effort(kQuick, layout));
       if (!order) continue;
       for (const Offload offload : ways) {
-        auto programs = layout.programs(order->order, How::kQuick, offload);
+        auto programs = layout.programs(order->order, How::kQuick, offload, free_);
         if (programs) add(*std::move(programs), offload);
       }
     }
@@ -223,7 +223,7 @@ class Searched {
   void refine(Candidate one) {
     for (int round = 0; round < kRounds; ++round) {
       if (!build(one, kUsual)) return;
-      auto programs = one.layout->programs(one.found.order, How::kCareful, one.offload);
+      auto programs = one.layout->programs(one.found.order, How::kCareful, one.offload, free_);
       if (!programs || are_same(*programs, one.programs)) return;
       one.programs = *std::move(programs);
     }
@@ -272,6 +272,33 @@ class Searched {
   std::optional<Candidate> best_;  ///< of plan_
 };
 
+/// Numbers of chunks on a rank that the schedule may have and that can be planned.
+std::vector<int> numbers_of_chunks(const Question& question,
+                                   const schedule::NamedSchedule& schedule) {
+  std::vector<int> numbers{schedule.per_rank};
+  if (schedule.per_rank == 0) numbers.assign(kPerRank.begin(), kPerRank.end());
+  std::erase_if(numbers, [&](int number) { return !has_few_passes(question, number); });
+  return numbers;
+}
+
+/// Whether ranks would even if they kept everything on the device.
+bool waits_in_a_circle(const Question& asked, const schedule::NamedSchedule& schedule,
+                       int per_rank) {
+  Question bare = asked;
+  bare.optimizer_copies = Seconds(0);
+  bare.streamed = std::vector<int>{};
+  for (chain::RankSpec& rank : bare.platform.ranks) rank.memory = Bytes(0);
+  const StageRoom room(bare);
+  const auto policy = policy_named(bare, "keep_all");
+  StageOptions options(room, *policy, kLevels);
+  const schedule::Placement placement = placement_of(schedule, bare.stages, per_rank);
+  ChunkLayout layout(room, options, placement, balanced_chunks(room, placement));
+  const ChunkLayout::Programs all = layout.keep_all();
+  const schedule::Order order =
+      order_of(schedule, bare.stages, per_rank, bare.micro_batches, layout.split(all));
+  return !layout.judge(all, order, std::string(schedule.name));
+}
+
 }  // namespace
 
 std::optional<plan::Plan> searched_plan(const StageRoom& room, StagePolicy& policy) {
@@ -282,12 +309,8 @@ std::optional<plan::Plan> named_plan(const StageRoom& room, StagePolicy& policy,
                                      const schedule::NamedSchedule& schedule) {
   const Question& question = room.question();
   std::optional<plan::Plan> best;
-  bool waits_in_a_circle = false;
   StageOptions options(room, policy, kLevels);
-  for (const int per_rank : schedule.per_rank == 0
-                                ? std::vector<int>(kPerRank.begin(), kPerRank.end())
-                                : std::vector<int>{schedule.per_rank}) {
-    if (!has_few_passes(question, per_rank)) continue;
+  for (const int per_rank : numbers_of_chunks(question, schedule)) {
     const schedule::Placement placement = placement_of(schedule, question.stages, per_rank);
     const auto order_for = [&](const std::vector<bool>& split) {
       return order_of(schedule, question.stages, per_rank, question.micro_batches, split);
@@ -299,23 +322,21 @@ std::optional<plan::Plan> named_plan(const StageRoom& room, StagePolicy& policy,
     for (const Cut& cut : cuts) {
       ChunkLayout layout(room, options, placement, cut);
       for (const Offload offload : ways_to_offload(layout)) {
-        const auto programs = layout.programs(order, StageOptions::How::kCareful, offload);
-        if (!programs) continue;
-        auto found =
-            layout.judge(*programs, order_for(layout.split(*programs)), std::string(schedule.name));
-        waits_in_a_circle = waits_in_a_circle || !found;
-        if (!found || !is_within(question, found->simulation)) continue;
+        std::vector<Bytes> less(at(question.stages));
+        auto found = tightened(question, kTightenings, less,
+                               [&](const std::vector<Bytes>& now_less) -> std::optional<Simulated> {
+                                 const auto programs = layout.programs(
+                                     order, StageOptions::How::kCareful, offload, now_less);
+                                 if (!programs) return std::nullopt;
+                                 return layout.judge(*programs, order_for(layout.split(*programs)),
+                                                     std::string(schedule.name));
+                               });
+        if (!found) continue;
         plan::Plan plan = with_early_recomputation(room, layout, std::move(found->plan));
         if (!best || plan.step < best->step) best = std::move(plan);
       }
     }
   }
-  if (!best && waits_in_a_circle)
-    throw InputError(concat(schedule.name, " with ", question.micro_batches, " micro-batches on ",
-                            question.stages,
-                            " ranks would wait in a circle, since links hold two messages at a "
-                            "time: use fewer micro-batches (looped-bfs: at most ",
-                            3 * question.stages - 1, "), or interleaved"));
   return best;
 }
 
@@ -324,21 +345,29 @@ plan::Infeasible lack_of(const StageRoom& room, StagePolicy& policy,
   const Question& question = room.question();
   const int per_rank = schedule.per_rank == 0 ? kPerRank.front() : schedule.per_rank;
   if (question.stages * per_rank > question.chain.length())
-    throw InputError(concat(schedule.name, " has ", per_rank, " chunks on each of ",
+    throw InputError(concat("schedule: ", schedule.name, " has ", per_rank, " chunks on each of ",
                             question.stages, " ranks, but the chain has ", question.chain.length(),
                             " layers and every chunk needs one: use fewer ranks"));
   if (!has_few_passes(question, per_rank))
-    throw InputError(concat(schedule.name, " with ", question.micro_batches,
+    throw InputError(concat("schedule: ", schedule.name, " with ", question.micro_batches,
                             " micro-batches has too many passes to plan, at most ", kMostPasses,
                             ": use fewer micro-batches, or 1f1b"));
+  const std::vector<int> numbers = numbers_of_chunks(question, schedule);
+  if (std::ranges::all_of(
+          numbers, [&](int number) { return waits_in_a_circle(question, schedule, number); }))
+    throw InputError(concat("schedule: ", schedule.name, " with ", question.micro_batches,
+                            " micro-batches on ", question.stages,
+                            " ranks would wait in a circle, since links hold two messages at a "
+                            "time: use fewer micro-batches (looped-bfs: at most ",
+                            3 * question.stages - 1, "), or interleaved"));
   StageOptions options(room, policy, kLevels);
   const schedule::Placement placement = placement_of(schedule, question.stages, per_rank);
   const std::vector<int> in_flight = schedule::in_flight(
       order_of(schedule, question.stages, per_rank, question.micro_batches), placement);
   const Cut cut = roomy_cut(room, options, placement, balanced_chunks(room, placement), in_flight);
   plan::Infeasible most = ChunkLayout(room, options, placement, cut).lack(in_flight);
-  // What is not counted, such as copies under way, takes more than is left.
-  most.needed = most.least_budget = std::max(most.needed, most.available + Bytes(1));
+  // What is not counted, such as copies under way, may take more than is left.
+  most.least_budget = std::max(most.needed, most.available + Bytes(1));
   return most;
 }
 

@@ -17,7 +17,7 @@ namespace trireme::partition {
 std::optional<plan::Plan> searched_plan(const StageRoom& room, StagePolicy& policy);
 
 /// Why no plan with this schedule fits: the rank that lacks most with programs that need least.
-/// Throws InputError where the chain has too few layers.
+/// Throws InputError where the chain has too few layers, or ranks would wait in a circle.
 plan::Infeasible lack_of(const StageRoom& room, StagePolicy& policy,
                          const schedule::NamedSchedule& schedule);
 

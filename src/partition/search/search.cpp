@@ -164,7 +164,7 @@ std::vector<std::string> Search::schedules_to_search() const {
   std::vector<std::string> names;
   if (forwards <= kFewForwards) {
     for (const schedule::NamedSchedule& named : schedule::named_schedules())
-      if (named.per_rank != 1) names.emplace_back(named.name);
+      if (!schedule::has_usual_order(named.name)) names.emplace_back(named.name);
   } else if (forwards <= kManyForwards && has_places(question_)) {  // else there is no offload
     std::map<std::string, Seconds> steps;
     Seconds least = kNever;
@@ -336,9 +336,11 @@ plan::Plan Search::with_alternatives() const {
 plan::Infeasible Search::with_advice() const {
   plan::Infeasible infeasible = std::get<plan::Infeasible>(best_->answer);
   if (infeasible.reason == plan::Infeasible::Reason::kTurns) return infeasible;
-  if (schedule::find_schedule(best_->choices.chunks) != nullptr)
+  if (schedule::find_schedule(best_->choices.chunks) != nullptr) {
     infeasible.least_budget =
         budget_that_fits(settled(question_, best_->choices), infeasible.least_budget);
+    if (infeasible.needed <= infeasible.available) infeasible.needed = infeasible.least_budget;
+  }
   const Planner propose = [this](const Question& asked) { return proposed_in_groups(asked); };
   if (auto host = host_advice_for(question_, propose))
     infeasible.advice.push_back(*std::move(host));
