@@ -10,10 +10,12 @@
 #include "trireme/report/chrome_trace.h"
 #include "trireme/report/plan_page.h"
 #include "trireme/report/text.h"
+#include "trireme/schedule/order.h"
 
 #include <iostream>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace trireme::app {
 namespace {
@@ -21,7 +23,7 @@ namespace {
 /// Most ranks and micro-batches for which passes are drawn, in lines of 100 characters.
 constexpr std::size_t kMostDrawn = 8;
 
-std::string drawn_passes(const program::Program& program);
+std::string drawn_passes(const Planned& planned);
 
 }  // namespace
 
@@ -42,7 +44,7 @@ int simulate_plan(const SimulateArguments& arguments) {
     std::cout << report::to_json(planned.plan, simulation);
     return kDone;
   }
-  std::cout << report::simulation_text(planned.plan, simulation) << drawn_passes(planned.program);
+  std::cout << report::simulation_text(planned.plan, simulation) << drawn_passes(planned);
   if (!arguments.trace.empty())
     std::cout << "written: " << visible(arguments.trace) << " (for ui.perfetto.dev)\n";
   if (!arguments.report.empty()) std::cout << "written: " << visible(arguments.report) << "\n";
@@ -51,12 +53,18 @@ int simulate_plan(const SimulateArguments& arguments) {
 
 namespace {
 
-std::string drawn_passes(const program::Program& program) {
+std::string drawn_passes(const Planned& planned) {
+  const program::Program& program = planned.program;
   const std::size_t ranks = program.ranks.size();
   if (ranks < 2 || ranks > kMostDrawn || std::cmp_greater(program.micro_batches, kMostDrawn))
     return "";
-  return "\nforward and backward passes, drawn as if all took equally long:\n" +
-         program::grid(program);
+  std::vector<int> ends;
+  for (const plan::StagePlan& stage : planned.plan.stages) ends.push_back(stage.program.last_layer);
+  std::string text = "\nforward and backward passes, drawn as if all took equally long";
+  if (plan::has_split_backward(planned.plan)) text += "; I: gradients of inputs, W: of weights";
+  if (schedule::shares_ranks(plan::placement(planned.plan)))
+    text += "; 2F0: chunk 2, forward of micro-batch 0";
+  return text + ":\n" + program::grid(program, std::move(ends));
 }
 
 }  // namespace

@@ -40,6 +40,10 @@ std::optional<int> whole(std::string_view text);
 
 }  // namespace
 
+char letter(Pass::Kind kind) {
+  return kLetters[static_cast<std::size_t>(kind)];
+}
+
 std::string to_text(const std::vector<Pass>& passes) {
   std::string text;
   for (Passes left(passes); !left.empty();) {
@@ -94,7 +98,7 @@ std::string runs(Passes passes) {
   while (!passes.empty()) {
     const std::size_t number = times(passes, 1);
     if (!text.empty()) text += ' ';
-    text += concat(kLetters[static_cast<std::size_t>(passes[0].kind)], passes[0].chunk);
+    text += concat(letter(passes[0].kind), passes[0].chunk);
     if (number > 1) text += concat('*', number);
     passes = passes.subspan(number);
   }

@@ -14,7 +14,10 @@
 namespace trireme::schedule {
 namespace {
 
-/// End times of all passes of (kind, chunk, micro-batch).
+/// Whether another pass may wait for it.
+bool is_awaited(Pass::Kind kind);
+
+/// End times of all passes of (kind, chunk, micro-batch) that others wait for.
 class Board {
  public:
   Board(const std::vector<PassList>& lists, const ChunkTimes* times);
@@ -110,6 +113,10 @@ PlacedOrder placed_order(const std::vector<std::vector<Pass>>& by_chunk, const P
 
 namespace {
 
+bool is_awaited(Pass::Kind kind) {
+  return kind != Pass::Kind::kBackwardWeights;
+}
+
 Board::Board(const std::vector<PassList>& lists, const ChunkTimes* times) : times_(times) {
   for (const PassList& list : lists) {
     for (const NumberedPass& pass : list.passes) {
@@ -121,13 +128,15 @@ Board::Board(const std::vector<PassList>& lists, const ChunkTimes* times) : time
                kNever);
   for (const PassList& list : lists) {
     for (const NumberedPass& pass : list.passes)
-      ends_[index(pass.pass.kind, pass.pass.chunk, pass.micro_batch)] = kNotYet;
+      if (is_awaited(pass.pass.kind))
+        ends_[index(pass.pass.kind, pass.pass.chunk, pass.micro_batch)] = kNotYet;
   }
 }
 
 bool Board::may_run(const NumberedPass& next, double now) const {
   const auto [kind, chunk] = next.pass;
   const int micro_batch = next.micro_batch;
+  if (!is_awaited(kind)) return true;  // its list has it after its first part
   if (kind == Pass::Kind::kForward)
     return is_after(kind, chunk - 1, micro_batch, message(chunk - 1), now);
   return is_after(Pass::Kind::kForward, chunk, micro_batch, 0, now) &&
@@ -141,6 +150,7 @@ double Board::length(const NumberedPass& pass) const {
 }
 
 double Board::ends(const NumberedPass& pass, double end) {
+  if (!is_awaited(pass.pass.kind)) return end;
   ends_[index(pass.pass.kind, pass.pass.chunk, pass.micro_batch)] = end;
   return end +
          message(pass.pass.kind == Pass::Kind::kForward ? pass.pass.chunk : pass.pass.chunk - 1);

@@ -150,6 +150,20 @@ TEST(Evaluate, HasNoBackward) {
   EXPECT_TRUE(stage.backward.empty());
 }
 
+// Both layers of rank 1 follow one another, yet are of two chunks; layer 4 has no second part.
+TEST(Grid, NumbersChunksAndTellsPartsOfBackwardsApart) {
+  Lowering lowering;
+  for (int layer = 1; layer <= 4; ++layer) lowering.stages.push_back(keep_all(layer, layer));
+  lowering.placement = {0, 1, 1, 0};
+  lowering.order = {schedule::parse_passes("F0 F3 B3 I0 W0", 99),
+                    schedule::parse_passes("F1 F2 I2 I1 W2 W1", 99)};
+
+  EXPECT_EQ("\n" + grid(lower(lowering), {1, 2, 3, 4}), R"(
+0 | 0F0 ..  ..  3F0 3B0 ..  ..  0I0 0W0
+1 | ..  1F0 2F0 ..  ..  2I0 1I0 2W0 1W0
+)");
+}
+
 TEST(Grid, RefusesPassesThatWaitInACircle) {
   // Rank 0 wants the backward of micro-batch 0 before it runs its forward.
   Program program{2, 1, {0, 0, 1}, {{{Op::kBackward, 1, 0}, {Op::kForwardTape, 1, 0}}, {}}};

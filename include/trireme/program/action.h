@@ -185,9 +185,11 @@ Program parse_program(std::string_view text);
 ///     0 | F0 F1 .. B0 .. B1
 ///     1 | .. F0 B0 F1 B1 ..
 ///
-/// A forward pass is there when its stage's last layer is first run, a backward pass when the
-/// backward of the stage's first layer is. On ranks with several stages the stage's number stands
-/// in front: "2F0". Throws InputError when passes deadlock.
-std::string grid(const Program& program);
+/// A forward pass is there when its chunk's last layer is first run, a backward pass when the
+/// backward of the chunk's first layer is; of backwards in two parts, I when that is and W when the
+/// last gradient of the chunk's weights is. On ranks with several chunks the chunk's number stands
+/// in front: "2F0". `ends`: last layer of each chunk; without, a chunk ends where the rank changes.
+/// Throws InputError when passes deadlock.
+std::string grid(const Program& program, std::vector<int> ends = {});
 
 }  // namespace trireme::program

@@ -71,6 +71,8 @@ int micro_batches_of(const Order& order, const Placement& placement);
 /// is for timed() and the validator.
 void require_sound(const Order& order, const Placement& placement);
 
+/// 'F', 'B', 'I' or 'W'.
+char letter(Pass::Kind kind);
 /// "F0*4 (F1 B1)*2 F0": a number after a star counts equal passes, or groups of passes, in a row.
 std::string to_text(const std::vector<Pass>& passes);
 /// The reverse; throws InputError that says what was expected, for more than `most` passes, too.
