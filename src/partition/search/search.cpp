@@ -29,7 +29,7 @@ constexpr double kAmongFastest = 1.25;
 /// seconds at most, and up to which the fastest one is.
 constexpr int kFewForwards = 1'000, kManyForwards = 8'000;
 /// and those within this factor of it.
-constexpr double kAmongNamed = 1.01;
+constexpr double kAmongNamed = 1.1;
 
 void add_alternative(plan::Alternative other, plan::Plan& plan) {
   const auto is_same = [&](const plan::Alternative& one) { return one.policy == other.policy; };
@@ -179,6 +179,9 @@ std::vector<std::string> Search::schedules_to_search() const {
     for (const auto& [name, step] : steps)
       if (step <= least * kAmongNamed) names.push_back(name);
   }
+  // Groups of micro-batches, which streamed weights are copied once for, may pay with all of them
+  // in flight alone.
+  if (forwards <= kManyForwards && kStreamedWeights.is_used(*best_)) names.emplace_back("gpipe");
   return names;
 }
 

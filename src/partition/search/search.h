@@ -47,8 +47,8 @@ class Search {
   /// Goes back to `before` unless the best is faster by what the axis has to gain; returns whether
   /// it is.
   bool keep_gain(const Axis& axis, const Judged& before);
-  /// Named schedules with several chunks that are worth a search by themselves: all for a small
-  /// question, those near the fastest so far for a larger one.
+  /// Named schedules that are worth a search by themselves: all with several chunks for a small
+  /// question, those near the fastest so far for a larger one, gpipe where weights are streamed.
   std::vector<std::string> schedules_to_search() const;
   /// Searches these as if each were asked for: leaving the schedule open should not make the step
   /// longer.
