@@ -37,7 +37,8 @@ int simulate_plan(const SimulateArguments& arguments) {
   if (const auto infeasible = over_budget(planned, simulation))
     return report_over_budget(*infeasible, arguments.files, arguments.json);
   if (!arguments.trace.empty())
-    io::write_file(arguments.trace, report::chrome_trace(simulation, planned.chain));
+    io::write_file(arguments.trace, report::chrome_trace(simulation, planned.chain,
+                                                         plan::chunks_of_layers(planned.plan)));
   if (!arguments.report.empty())
     io::write_file(arguments.report, report::plan_page(planned.plan, planned.chain, simulation));
   if (arguments.json) {

@@ -149,6 +149,18 @@ schedule::Placement placement(const Plan& plan) {
   return ranks;
 }
 
+std::vector<int> chunks_of_layers(const Plan& plan) {
+  if (!schedule::shares_ranks(placement(plan))) return {};
+  std::vector<int> chunks{0};
+  for (std::size_t k = 0; k < plan.stages.size(); ++k) {
+    const program::StageProgram& program = plan.stages[k].program;
+    chunks.insert(chunks.end(),
+                  static_cast<std::size_t>(program.last_layer - program.first_layer + 1),
+                  static_cast<int>(k));
+  }
+  return chunks;
+}
+
 schedule::Order order_of(const Plan& plan) {
   return plan.order.empty() ? usual_order(plan) : plan.order;
 }

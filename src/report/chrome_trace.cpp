@@ -17,6 +17,7 @@ using io::Json;
 
 /// The processes of one step: rank r is number first + r.
 struct Group {
+  const std::vector<int>& chunks;  ///< by layer from 1
   int first = 0;
   std::string prefix;  ///< prefix of their names
   /// Number of groups, interleaved rank by rank, and the index of this one; one alone needs no
@@ -37,18 +38,21 @@ double microseconds(Seconds time) {
 
 }  // namespace
 
-std::string chrome_trace(const simulate::Simulation& simulation, const chain::Chain& chain) {
+std::string chrome_trace(const simulate::Simulation& simulation, const chain::Chain& chain,
+                         const std::vector<int>& chunks) {
   Json events = Json::array();
-  append(events, simulation, chain, {});
+  append(events, simulation, chain, {.chunks = chunks});
   return document(std::move(events));
 }
 
 std::string chrome_trace(const simulate::Simulation& predicted,
-                         const simulate::Simulation& measured, const chain::Chain& chain) {
+                         const simulate::Simulation& measured, const chain::Chain& chain,
+                         const std::vector<int>& chunks) {
   Json events = Json::array();
   const int ranks = static_cast<int>(measured.ranks.size());
-  append(events, measured, chain, {.groups = 2, .place = 1});
-  append(events, predicted, chain, {.first = ranks, .prefix = "predicted ", .groups = 2});
+  append(events, measured, chain, {.chunks = chunks, .groups = 2, .place = 1});
+  append(events, predicted, chain,
+         {.chunks = chunks, .first = ranks, .prefix = "predicted ", .groups = 2});
   return document(std::move(events));
 }
 
@@ -118,6 +122,8 @@ Json block(const simulate::Event& event, const chain::Chain& chain, const Group&
   const int i = event.action.layer;
   Json args{{"micro_batch", event.action.micro_batch}, {"layer", i}};
   if (i >= 1 && i <= chain.length()) args["name"] = chain.layer(i).name;
+  if (i >= 1 && std::cmp_less(i, group.chunks.size()))
+    args["chunk"] = group.chunks[static_cast<std::size_t>(i)];
   return {{"ph", "X"},
           {"name", program::to_text(event.action)},
           {"cat", name(kind_of(event))},

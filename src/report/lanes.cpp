@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
+#include <set>
 
 namespace trireme::report {
 namespace {
@@ -33,7 +35,7 @@ struct Block {
   Kind kind{};
   Seconds end;
   int least = 0, most = 0;  ///< layers
-  int chunk = 0;            ///< which of its rank's
+  int chunk = 0;            ///< its number
   std::size_t events = 1;
   bool mixed = false;  ///< several kinds or micro-batches, too short to tell apart
 };
@@ -46,10 +48,16 @@ struct Drawn {
   double y = 0, height = kRow;
   Numbers numbers{};
   const std::vector<int>* chunks = nullptr;  ///< by layer; nullptr, empty: one on each rank
+  std::set<int> own = {};                    ///< the rank's chunks
 
+  bool has_chunks() const { return own.size() > 1; }
   int chunk_of(int layer) const {
     const auto place = static_cast<std::size_t>(layer);
     return chunks == nullptr || layer < 1 || place >= chunks->size() ? 0 : (*chunks)[place];
+  }
+  /// Which of the rank's chunks it is, from 0.
+  int shade_of(int chunk) const {
+    return static_cast<int>(std::distance(own.begin(), own.lower_bound(chunk)));
   }
 };
 
@@ -61,7 +69,7 @@ bool absorbs(Block& block, const Event& event, bool crowded, const Drawn& how);
 std::string drawn(const Block& block, const chain::Chain& chain, const Drawn& how);
 /// Text inside a block; "" for none.
 std::string inscription(const Block& block, Numbers numbers);
-std::string tip(const Block& block, const chain::Chain& chain);
+std::string tip(const Block& block, const chain::Chain& chain, const Drawn& how);
 
 }  // namespace
 
@@ -93,9 +101,11 @@ Lanes pass_rows(const simulate::Simulation& simulation, const chain::Chain& chai
       kRoom / static_cast<double>(std::max<std::size_t>(rows.size(), 1)) - 2, kLeastRow, kRow);
   Lanes lanes{"", area.top};
   for (const auto& [rank, events] : rows) {
-    lanes.drawing +=
-        row(events, chain, {area.time, lanes.bottom, height, Numbers::kMicroBatches, &chunks},
-            concat("rank ", rank));
+    Drawn how{area.time, lanes.bottom, height, Numbers::kMicroBatches, &chunks};
+    for (const Event& event : events)
+      if (!chunks.empty() && event.action.layer >= 1)
+        how.own.insert(how.chunk_of(event.action.layer));
+    lanes.drawing += row(events, chain, how, concat("rank ", rank));
     lanes.bottom += height + std::min(kGap, height / 5);
   }
   return lanes;
@@ -167,15 +177,15 @@ bool absorbs(Block& block, const Event& event, bool crowded, const Drawn& how) {
 std::string drawn(const Block& block, const chain::Chain& chain, const Drawn& how) {
   const double x = how.time.at(block.first.begin.count());
   const double width = std::max(how.time.at(block.end.count()) - x, 0.4);
-  std::string out =
-      element("rect",
-              {{"x", pixels(x)},
-               {"y", pixels(how.y)},
-               {"width", pixels(width)},
-               {"height", pixels(how.height)},
-               {"class", concat(width > kOutlined ? "block " : "", name(block.kind),
-                                block.chunk > 0 ? concat(" chunk", block.chunk) : "")}},
-              title(tip(block, chain)));
+  const int shade = how.shade_of(block.chunk);
+  std::string out = element("rect",
+                            {{"x", pixels(x)},
+                             {"y", pixels(how.y)},
+                             {"width", pixels(width)},
+                             {"height", pixels(how.height)},
+                             {"class", concat(width > kOutlined ? "block " : "", name(block.kind),
+                                              shade > 0 ? concat(" chunk", shade) : "")}},
+                            title(tip(block, chain, how)));
   const std::string text = inscription(block, how.numbers);
   if (!text.empty() && how.height >= 12 && static_cast<double>(text.size()) * kLetter + 4 < width)
     out += label(x + width / 2, how.y + how.height / 2 + 3.5, "inside", text);
@@ -188,7 +198,7 @@ std::string inscription(const Block& block, Numbers numbers) {
   return block.least == block.most ? concat(block.least) : concat(block.least, "-", block.most);
 }
 
-std::string tip(const Block& block, const chain::Chain& chain) {
+std::string tip(const Block& block, const chain::Chain& chain, const Drawn& how) {
   const program::Action& action = block.first.action;
   std::string what;
   if (block.mixed) {
@@ -202,6 +212,8 @@ std::string tip(const Block& block, const chain::Chain& chain) {
     if (action.layer >= 1 && action.layer <= chain.length())
       what += concat(" (", chain.layer(action.layer).name, ")");
   }
+  if (how.has_chunks() && block.kind != Kind::kWait && !block.mixed)
+    what += concat(", chunk ", block.chunk);
   return concat(what, "\n", to_text(block.end - block.first.begin), ", from ",
                 to_text(block.first.begin), " on");
 }

@@ -114,9 +114,11 @@ bool has_offloaded(const plan::Plan& plan) {
 }
 
 std::vector<std::vector<std::string>> stage_rows(const plan::Plan& plan) {
-  std::vector<std::vector<std::string>> rows{{"stage", "rank", "layers", "in flight", "forward",
-                                              "backward", "static", "kept", "moved", "peak",
-                                              "budget"}};
+  const bool has_chunks =
+      schedule::shares_ranks(plan::placement(plan));  // counted from 0, as in `order`
+  std::vector<std::vector<std::string>> rows{{has_chunks ? "chunk" : "stage", "rank", "layers",
+                                              "in flight", "forward", "backward", "static", "kept",
+                                              "moved", "peak", "budget"}};
   const bool some_offloaded = std::any_of(
       plan.stages.begin(), plan.stages.end(),
       [](const plan::StagePlan& stage) { return stage.offloaded_optimizer > Bytes(0); });
@@ -133,7 +135,7 @@ std::vector<std::vector<std::string>> stage_rows(const plan::Plan& plan) {
   if (some_clocks) rows.front().insert(rows.front().end(), {"forward clock", "backward clock"});
   for (std::size_t k = 0; k < plan.stages.size(); ++k) {
     const plan::StagePlan& stage = plan.stages[k];
-    rows.push_back({concat(k + 1), concat(stage.rank),
+    rows.push_back({concat(has_chunks ? k : k + 1), concat(stage.rank),
                     range_text(stage.program.first_layer, stage.program.last_layer),
                     concat(in_flight[k]), time_text(stage.predicted.forward),
                     time_text(stage.predicted.backward), to_text(stage.static_bytes),

@@ -42,7 +42,8 @@ std::string step_sections(const StepFigures& step, const chain::Chain& chain) {
            panels_section(step, chain);
   }
   if (step.plan.stages.size() > 1 || has_offloaded(step.plan))
-    out += heading("Stages, as planned, per micro-batch") +
+    out += heading(concat(plan::chunks_of_layers(step.plan).empty() ? "Stages" : "Chunks",
+                          ", as planned, per micro-batch")) +
            html_table(without_empty_columns(stage_rows(step.plan)));
   out += alternatives_section(step.plan);
   for (const plan::StagePlan& stage : step.plan.stages)
@@ -81,25 +82,12 @@ std::string ranks_section(const StepFigures& step) {
   return heading("Ranks, over one step") + html_table(without_empty_columns(rank_rows(step)));
 }
 
-/// By layer from 1, which of its rank's chunks it belongs to; empty where each rank has one.
-std::vector<int> chunks_by_layer(const plan::Plan& plan) {
-  const schedule::Placement placement = plan::placement(plan);
-  if (!schedule::shares_ranks(placement)) return {};
-  std::vector<int> chunks{0}, so_far(static_cast<std::size_t>(plan::ranks_of(plan)));
-  for (const plan::StagePlan& stage : plan.stages) {
-    const int chunk = so_far[static_cast<std::size_t>(stage.rank)]++;
-    for (int i = stage.program.first_layer; i <= stage.program.last_layer; ++i)
-      chunks.push_back(chunk);
-  }
-  return chunks;
-}
-
 std::string pipeline_section(const StepFigures& step, const chain::Chain& chain) {
   const int ranks = step.timelines.ranks();
   if (ranks == 1) return "";
   const std::vector<int> shown = spread(ranks, kMostRows);
   const bool all = static_cast<int>(shown.size()) == ranks;
-  const std::vector<int> chunks = chunks_by_layer(step.plan);
+  const std::vector<int> chunks = plan::chunks_of_layers(step.plan);
   return heading("Pipeline over one step") +
          remark(concat("Compute of ",
                        all ? "all ranks" : concat(shown.size(), " of ", ranks, " ranks"),

@@ -215,9 +215,10 @@ std::string stage_text(const plan::Plan& plan, std::size_t k, const simulate::Ra
     text += concat("\n", has_chunks ? concat("chunk ", k) : "stage", " on rank ", stage.rank, ": ",
                    layers_text(chain::LayerRange{program.first_layer, program.last_layer}), ", ",
                    in_flight, plan.group > 1 ? concat(" groups of ", plan.group) : "", " in flight",
-                   deferred ? concat(", split backward, weight gradients deferred by ",
-                                     count_of(*deferred, "pass"))
-                            : "",
+                   deferred ? ", split backward" : "",
+                   deferred.value_or(0) > 0
+                       ? concat(", weight gradients deferred by ", count_of(*deferred, "pass"))
+                       : "",
                    "\n");
   text += concat("peak      ", exact_text(predicted.peak));
   if (stage.budget > Bytes(0)) {
@@ -228,7 +229,8 @@ std::string stage_text(const plan::Plan& plan, std::size_t k, const simulate::Ra
   text += concat("\nstatic    ", exact_text(stage.static_bytes),
                  " of parameters, gradients, optimizer state");
   if (stage.budget > Bytes(0))
-    text += concat("; the rest of the budget is ",
+    text += concat(has_chunks ? "; the rank's budget less that of all its chunks is "
+                              : "; the rest of the budget is ",
                    exact_text(stage.budget - static_bytes_of(plan, stage.rank)));
   if (stage.offloaded_optimizer > Bytes(0))
     text += concat("\noffloaded ", exact_text(stage.offloaded_optimizer),

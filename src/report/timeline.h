@@ -58,7 +58,7 @@ struct Lanes {
 Lanes lane_rows(const simulate::Simulation& simulation, const chain::Chain& chain, int rank,
                 const Area& area);
 /// One row of compute per rank of `ranks`, a block per pass; numbers in blocks are micro-batches.
-/// `chunks`, by layer from 1: which of its rank's chunks it belongs to, from 0; empty: one each.
+/// `chunks`, by layer from 1: the number of its chunk; empty: one on each rank.
 Lanes pass_rows(const simulate::Simulation& simulation, const chain::Chain& chain,
                 const std::vector<int>& ranks, const std::vector<int>& chunks, const Area& area);
 

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -45,6 +46,24 @@ TEST(ChromeTrace, GivesEveryRunInMicroseconds) {
                                           "0:forward_keep 3", "0:forward_tape 4", "0:backward 4",
                                           "0:forward_tape 3", "0:backward 3", "0:backward 2",
                                           "0:forward_tape 1", "0:backward 1"));
+}
+
+TEST(ChromeTrace, TellsTheChunkOfEveryLayer) {
+  const chain::Chain chain = four_layers();
+  const plan::Plan plan = two_chunks_on_two_ranks();
+  const simulate::Simulation step = timeline(plan, chain, chain::uniform_platform(2, Bytes(0)));
+
+  const json trace = json::parse(chrome_trace(step, chain, plan::chunks_of_layers(plan)));
+
+  std::set<int> chunks;
+  for (const json& block : of_phase(trace, "X")) {
+    const int layer = block["args"]["layer"];
+    if (layer < 1) continue;
+    EXPECT_EQ(block["args"]["chunk"], std::min(layer - 1, 3)) << block;
+    chunks.insert(block["args"]["chunk"].get<int>());
+  }
+  EXPECT_EQ(chunks.size(), 4U);
+  EXPECT_FALSE(of_phase(json::parse(chrome_trace(step, chain)), "X")[0]["args"].contains("chunk"));
 }
 
 TEST(ChromeTrace, MarksWhatIsRunAgain) {

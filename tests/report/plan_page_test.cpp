@@ -125,6 +125,22 @@ TEST(PlanPage, DrawsAPipelineWithAStageTable) {
                               "<td class=\"right\">2</td><td class=\"right\">1</td>"));
 }
 
+TEST(PlanPage, NumbersTheChunksOfRanksAsTheOrderDoes) {
+  const chain::Chain chain = four_layers();
+  const plan::Plan plan = two_chunks_on_two_ranks();
+
+  const std::string page =
+      plan_page(plan, chain, timeline(plan, chain, chain::uniform_platform(2, Bytes(0))));
+
+  EXPECT_EQ(markup_fault(page), "");
+  EXPECT_THAT(page, HasSubstr("<h2>Chunks, as planned"));
+  EXPECT_THAT(page, HasSubstr("<td class=\"right\">3</td><td class=\"right\">0</td>"
+                              "<td class=\"right\">4..5</td>"));
+  EXPECT_THAT(page, HasSubstr("0:backward 4 (d), chunk 3\n"));
+  EXPECT_THAT(page, HasSubstr("1:forward_tape 1 (a), chunk 0\n"));
+  EXPECT_EQ(count_of(page, " chunk1\""), 8);  // passes of the second chunk of each rank
+}
+
 TEST(PlanPage, LeavesThePipelineOutOnOneRank) {
   const std::string page = page_of_four_layers();
 

@@ -6,9 +6,11 @@
 #include "trireme/chain/platform.h"
 #include "trireme/plan/plan.h"
 #include "trireme/program/generate.h"
+#include "trireme/schedule/order.h"
 #include "trireme/simulate/simulate.h"
 
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -65,6 +67,20 @@ inline plan::Plan one_stage(const chain::Chain& chain, program::StageProgram pro
                          .static_bytes = {},
                          .program = std::move(program),
                          .predicted = {}});
+  return plan;
+}
+
+/// four_layers() in a V of two chunks on each of two ranks.
+inline plan::Plan two_chunks_on_two_ranks() {
+  plan::Plan plan;
+  plan.chain_name = "four";
+  plan.schedule = "searched";
+  plan.micro_batches = 2;
+  for (const auto& [rank, first, last] :
+       {std::tuple(0, 1, 1), std::tuple(1, 2, 2), std::tuple(1, 3, 3), std::tuple(0, 4, 5)})
+    plan.stages.push_back({.rank = rank, .program = program::keep_all(first, last)});
+  plan::set_order(plan, {schedule::parse_passes("F0*2 (F3 B3)*2 B0*2", 12),
+                         schedule::parse_passes("(F1 F2)*2 (B2 B1)*2", 12)});
   return plan;
 }
 

@@ -149,6 +149,8 @@ std::vector<Bytes> offloaded_optimizer(const Plan& plan);
 
 /// By stage, its rank.
 schedule::Placement placement(const Plan& plan);
+/// By layer from 1 (entry 0 is unused), the number of its chunk; empty where every rank has one.
+std::vector<int> chunks_of_layers(const Plan& plan);
 /// The order of passes, also where the plan leaves it to its schedule.
 schedule::Order order_of(const Plan& plan);
 /// Gives the plan this order; empty where it is its schedule's own.

@@ -310,9 +310,11 @@ void RunFolder::draw_run(const record::RunSummary& summary, const runtime::Recor
     if (!pictures.page.empty()) io::write_file(pictures.page, page);
   }
   if (pictures.trace.empty() || recorded == nullptr) return;
-  io::write_file(pictures.trace, forecast != nullptr
-                                     ? report::chrome_trace(*forecast, recorded->step, chain)
-                                     : report::chrome_trace(recorded->step, chain));
+  const std::vector<int> chunks = plan::chunks_of_layers(prepared_.plan);
+  io::write_file(pictures.trace,
+                 forecast != nullptr
+                     ? report::chrome_trace(*forecast, recorded->step, chain, chunks)
+                     : report::chrome_trace(recorded->step, chain, chunks));
 }
 
 }  // namespace trireme::app
