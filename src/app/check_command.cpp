@@ -106,6 +106,8 @@ int check_plan(const CheckArguments& arguments) {
   for (const auto& rank : planned.program.ranks) actions += rank.size();
   std::cerr << visible(arguments.file) << " is a valid plan for " << visible(arguments.chain)
             << ": " << actions << " actions in legal order, every rank within its budget\n";
+  if (arguments.platform.empty() && plan::ranks_of(planned.plan) > 1)
+    std::cerr << "without --platform, messages between ranks take neither time nor memory\n";
   std::cout << (arguments.json ? report::to_json(planned.plan, forecast)
                                : report::simulation_text(planned.plan, forecast));
   return kDone;

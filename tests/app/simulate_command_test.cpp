@@ -54,6 +54,20 @@ TEST(SimulateCommand, AgreesWithTheClosedFormOf1F1B) {
   EXPECT_EQ(document["bubble"], 0.25);
 }
 
+TEST(CheckCommand, SaysThatMessagesCostNothingWithoutAPlatform) {
+  const TwoStages files;
+  const std::string command = kTrireme + " check " + files.plan + " --chain " + files.chain;
+  const std::string platform = files.folder.file(
+      "platform.yaml",
+      "format: trireme-platform/1\nranks:\n  - {memory_bytes: 0}\n  - {memory_bytes: 0}\n");
+  const auto note = HasSubstr("without --platform, messages between ranks take neither time nor");
+
+  EXPECT_THAT(run_command(command).errors, note);
+  const CommandResult with = run_command(command + " --platform " + platform);
+  EXPECT_EQ(with.exit_code, 0) << with.errors;
+  EXPECT_THAT(with.errors, testing::Not(note));
+}
+
 // The weights of layers 1, 2 and 4 are streamed, 2 at once: stage 3 adds nothing to what stage 1
 // keeps on their rank, whether the plan states it or leaves it out.
 TEST(SimulateCommand, CountsTheWeightsOfARanksStagesTogether) {
