@@ -10,7 +10,6 @@
 #include "trireme/report/chrome_trace.h"
 #include "trireme/report/plan_page.h"
 #include "trireme/report/text.h"
-#include "trireme/schedule/order.h"
 
 #include <iostream>
 #include <string>
@@ -59,13 +58,11 @@ std::string drawn_passes(const Planned& planned) {
   const std::size_t ranks = program.ranks.size();
   if (ranks < 2 || ranks > kMostDrawn || std::cmp_greater(program.micro_batches, kMostDrawn))
     return "";
-  std::vector<int> ends;
-  for (const plan::StagePlan& stage : planned.plan.stages) ends.push_back(stage.program.last_layer);
+  std::vector<int> chunks = plan::chunks_of_layers(planned.plan);
   std::string text = "\nforward and backward passes, drawn as if all took equally long";
   if (plan::has_split_backward(planned.plan)) text += "; I: gradients of inputs, W: of weights";
-  if (schedule::shares_ranks(plan::placement(planned.plan)))
-    text += "; 2F0: chunk 2, forward of micro-batch 0";
-  return text + ":\n" + program::grid(program, std::move(ends));
+  if (!chunks.empty()) text += "; 2F0: chunk 2, forward of micro-batch 0";
+  return text + ":\n" + program::grid(program, std::move(chunks));
 }
 
 }  // namespace

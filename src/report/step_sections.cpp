@@ -42,7 +42,7 @@ std::string step_sections(const StepFigures& step, const chain::Chain& chain) {
            panels_section(step, chain);
   }
   if (step.plan.stages.size() > 1 || has_offloaded(step.plan))
-    out += heading(concat(plan::chunks_of_layers(step.plan).empty() ? "Stages" : "Chunks",
+    out += heading(concat(schedule::shares_ranks(plan::placement(step.plan)) ? "Chunks" : "Stages",
                           ", as planned, per micro-batch")) +
            html_table(without_empty_columns(stage_rows(step.plan)));
   out += alternatives_section(step.plan);

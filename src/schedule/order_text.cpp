@@ -127,13 +127,13 @@ std::pair<std::string_view, int> counted(std::string_view word, int most) {
 }
 
 Pass parse_pass(std::string_view word) {
-  const std::size_t letter = word.empty() ? word.npos : kLetters.find(word.front());
+  const std::size_t kind = word.empty() ? word.npos : kLetters.find(word.front());
   const auto chunk = word.empty() ? std::nullopt : whole(word.substr(1));
-  if (letter == kLetters.npos || !chunk)
+  if (kind == kLetters.npos || !chunk)
     throw InputError(concat("found '", visible(word.substr(0, kShown)),
                             "', but a pass is F, B, I or W with the number of its chunk, as in "
                             "'F0' or 'W3'"));
-  return {.kind = static_cast<Pass::Kind>(letter), .chunk = *chunk};
+  return {.kind = static_cast<Pass::Kind>(kind), .chunk = *chunk};
 }
 
 void refuse(std::string_view word, int most) {

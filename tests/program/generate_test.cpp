@@ -158,7 +158,7 @@ TEST(Grid, NumbersChunksAndTellsPartsOfBackwardsApart) {
   lowering.order = {schedule::parse_passes("F0 F3 B3 I0 W0", 99),
                     schedule::parse_passes("F1 F2 I2 I1 W2 W1", 99)};
 
-  EXPECT_EQ("\n" + grid(lower(lowering), {1, 2, 3, 4}), R"(
+  EXPECT_EQ("\n" + grid(lower(lowering), {0, 0, 1, 2, 3}), R"(
 0 | 0F0 ..  ..  3F0 3B0 ..  ..  0I0 0W0
 1 | ..  1F0 2F0 ..  ..  2I0 1I0 2W0 1W0
 )");

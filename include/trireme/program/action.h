@@ -188,8 +188,8 @@ Program parse_program(std::string_view text);
 /// A forward pass is there when its chunk's last layer is first run, a backward pass when the
 /// backward of the chunk's first layer is; of backwards in two parts, I when that is and W when the
 /// last gradient of the chunk's weights is. On ranks with several chunks the chunk's number stands
-/// in front: "2F0". `ends`: last layer of each chunk; without, a chunk ends where the rank changes.
-/// Throws InputError when passes deadlock.
-std::string grid(const Program& program, std::vector<int> ends = {});
+/// in front: "2F0". `chunks`, by layer from 1: the number of its chunk; empty: a chunk ends where
+/// the rank changes. Throws InputError when passes deadlock.
+std::string grid(const Program& program, std::vector<int> chunks = {});
 
 }  // namespace trireme::program

@@ -26,9 +26,8 @@ constexpr int kRounds = 3;
 /// Corners within this factor of the best are climbed from.
 constexpr double kAmongFastest = 1.25;
 /// Forwards of layers in a step up to which every named schedule is searched by itself, which takes
-/// seconds at most, and up to which the fastest one is.
+/// seconds at most, and up to which those are that are within a factor of the fastest.
 constexpr int kFewForwards = 1'000, kManyForwards = 8'000;
-/// and those within this factor of it.
 constexpr double kAmongNamed = 1.1;
 
 void add_alternative(plan::Alternative other, plan::Plan& plan) {
