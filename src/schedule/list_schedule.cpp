@@ -221,7 +221,12 @@ void ListScheduler::take(int chunk, Phase phase, int micro_batch) {
   std::size_t i = sent.size() - 1;
   while (sent[i].taker != taker) --i;
   sent[i].is_taken = true;
-  events_.emplace(now_, sender.rank);
+  look_at(sender.rank, now_);
+}
+
+/// A rank that is busy then looks at the end of its pass in any case.
+void ListScheduler::look_at(int rank, Ticks time) {
+  if (time >= ranks_[at(rank)].free_at) events_.emplace(time, rank);
 }
 
 void ListScheduler::send(int chunk, Phase phase, int micro_batch) {
@@ -237,7 +242,7 @@ void ListScheduler::send(int chunk, Phase phase, int micro_batch) {
   ready_[at(pass)] = ready;
   Queue& waiting = chunks_[at(next)].queues[other];
   if (waiting.next == micro_batch) waiting.ready = ready;
-  events_.emplace(std::max(now_, ready), taker.rank);
+  look_at(taker.rank, std::max(now_, ready));
   const int stream = phase == kForwardPhase ? costs.outputs : costs.gradients;
   if (stream >= 0 && !turns) sent_[at(stream)].push_back({pass, false});
 }

@@ -74,7 +74,7 @@ class ListScheduler {
     int taker = 0;
     bool is_taken = false;
   };
-  using Event = std::pair<Ticks, int>;  ///< a rank may have something to begin
+  using Event = std::pair<Ticks, int>;  ///< look_at()
 
   void reset();
   void begin_one(int rank);
@@ -87,6 +87,8 @@ class ListScheduler {
   Ticks next_ready(int rank) const;
   void begin(int chunk, Phase phase);
   void take(int chunk, Phase phase, int micro_batch);
+  /// The rank may have something to begin.
+  void look_at(int rank, Ticks time);
   void send(int chunk, Phase phase, int micro_batch);
 
   const Queue& queue(int chunk, Phase phase) const { return chunks_[at(chunk)].queues[phase]; }

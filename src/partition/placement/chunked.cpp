@@ -35,6 +35,9 @@ constexpr int kMostPasses = 20'000;
 constexpr std::size_t kSearched = 2;
 /// Rounds of programs for the order and an order for the programs.
 constexpr int kRounds = 2;
+/// Candidates whose steps by list schedules are more than this factor of the best step are not
+/// searched closely, which shortens a step by a tenth at most.
+constexpr double kFarFromBest = 1.2;
 /// Placements with one rank of several chunks are tried where the step of V-shaped plans is more
 /// than this factor of the ideal one.
 constexpr double kNearIdealStep = 1.05;
@@ -216,7 +219,8 @@ class Searched {
   }
 
   void refine(const std::vector<Candidate>& some) {
-    for (const Candidate& one : some) refine(one);
+    for (const Candidate& one : some)
+      if (one.found.step <= least_ * kFarFromBest) refine(one);
   }
 
   /// An order for the candidate's programs, then programs for what it holds, and so on.
