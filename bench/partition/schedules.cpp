@@ -112,7 +112,7 @@ std::string rounded(double value) {
 /// Whether a plan with one replica is the same on both.
 bool are_alike(const chain::Platform& one, const chain::Platform& other) {
   const auto count = static_cast<int>(one.ranks.size());
-  if (one.ranks != other.ranks) return false;
+  if (one.ranks != other.ranks || one.channel_buffers != other.channel_buffers) return false;
   for (int from = 0; from < count; ++from)
     for (int to = from + 1; to < count; ++to)
       if (one.link(from, to) != other.link(from, to)) return false;

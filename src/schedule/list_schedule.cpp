@@ -66,7 +66,7 @@ void ListScheduler::reset() {
   lists_.assign(at(instance_.ranks), {});
   sent_.assign(instance_.streams.size(), {});
   for (int rank = 0; rank < instance_.ranks; ++rank) ranks_[at(rank)].left = work_[at(rank)];
-  events_.emplace(0, instance_.chunk(0).rank);
+  look_at(instance_.chunk(0).rank, 0);
 }
 
 /// Begins a pass on a rank that is free now, if one may and it is better than to wait.
@@ -98,7 +98,7 @@ ListScheduler::Candidate ListScheduler::best_of(int rank) {
   }
   if (wake < kNever && wake != ranks_[at(rank)].wakes_at) {
     ranks_[at(rank)].wakes_at = wake;
-    events_.emplace(wake, rank);
+    look_at(rank, wake);
   }
   return best;
 }
@@ -203,7 +203,7 @@ void ListScheduler::begin(int chunk, Phase phase) {
   least_step_ = std::max({least_step_, now_ + rank.left, now_ + home_[at(chunk)][phase]});
   rank.left -= costs.time[phase];
   rank.free_at = now_ + costs.time[phase];
-  events_.emplace(rank.free_at, costs.rank);
+  look_at(costs.rank, rank.free_at);
   if (phase == kWeightsPhase) return;
   take(chunk, phase, micro_batch);
   send(chunk, phase, micro_batch);

@@ -74,7 +74,7 @@ class ListScheduler {
     int taker = 0;
     bool is_taken = false;
   };
-  using Event = std::pair<Ticks, int>;  ///< look_at()
+  using Event = std::pair<Ticks, int>;  ///< when a rank looks for a pass to begin
 
   void reset();
   void begin_one(int rank);
@@ -87,7 +87,7 @@ class ListScheduler {
   Ticks next_ready(int rank) const;
   void begin(int chunk, Phase phase);
   void take(int chunk, Phase phase, int micro_batch);
-  /// The rank may have something to begin.
+  /// The rank may have something to begin then.
   void look_at(int rank, Ticks time);
   void send(int chunk, Phase phase, int micro_batch);
 

@@ -36,7 +36,7 @@ constexpr std::size_t kSearched = 2;
 /// Rounds of programs for the order and an order for the programs.
 constexpr int kRounds = 2;
 /// Candidates whose steps by list schedules are more than this factor of the best step are not
-/// searched closely, which shortens a step by a tenth at most.
+/// searched closely, which seldom shortens a step by more than a tenth.
 constexpr double kFarFromBest = 1.2;
 /// Placements with one rank of several chunks are tried where the step of V-shaped plans is more
 /// than this factor of the ideal one.
